@@ -117,7 +117,7 @@ func assemble(ctx context.Context, config Config, env Environment) (*deps, error
 	parts := &deps{
 		Operator: operator, config: config, env: env, cluster: cluster, addresses: addrs, scope: scope,
 		certs: follower, dispatchRunner: newDispatchRunner(operator, config, refusals),
-		pods: pods, allocator: placement.NewDesk(operator.GetClient(), pods, config.spreadSettings(), refusals),
+		pods: pods, allocator: placement.New(operator.GetClient(), pods, config.spreadSettings(), refusals),
 		webhookGate: &webhookGate{now: time.Now}, skew: skew, refusals: refusals,
 	}
 	if err := parts.addRegistration(ctx); err != nil {
@@ -140,7 +140,7 @@ type deps struct {
 	certs          *authority.Reader
 	dispatchRunner *dispatchRunner
 	pods           survey.PodLister
-	allocator      *placement.Desk
+	allocator      *placement.Allocator
 	refusals       *limit.Refusals
 	webhookGate    *webhookGate
 	skew           *clockskew.Monitor

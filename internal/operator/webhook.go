@@ -52,7 +52,7 @@ func (p deps) addWebhook(ctx context.Context) error {
 	p.webhookGate.checkServing = server.StartedChecker()
 	poolHandler := p.observeWebhook(withLogging(admission.Pods(p.GetClient(), p.GetAPIReader(), p.GetScheme(), p.scope)))
 	server.Register(admission.Path, requireClientCert(clients, limit.Bodies(poolHandler, p.refusals)))
-	spreadHandler := placement.Pods(p.leaderClient(), p.GetScheme(), p.config.spreadSettings(), placement.Within(p.GetClient(), p.scope), ctrlmetrics.Registry)
+	spreadHandler := placement.Pods(p.leaderClient(), p.GetScheme(), p.config.spreadSettings(), placement.InScope(p.GetClient(), p.scope), ctrlmetrics.Registry)
 	server.Register(placement.Path, requireClientCert(clients, limit.Bodies(withLogging(spreadHandler), p.refusals)))
 	return errors.Join(admission.AddNamespaceSelectorController(p.Operator, p.namespaceSelector()), p.Add(server), p.AddReadyzCheck("webhook", p.webhookGate.checkServing))
 }

@@ -25,9 +25,9 @@ func (p deps) addSpread(ctx context.Context) error {
 		return nil
 	}
 	return errors.Join(
-		p.allocator.Follow(ctx, p.GetCache()),
+		p.allocator.WatchPods(ctx, p.GetCache()),
 		spread.Add(p.Operator, spread.Options{
-			Settings: p.config.spreadSettings(), Pods: p.pods, Board: p.allocator, Coverage: p.namespaceSelector(), Scope: p.scope,
+			Settings: p.config.spreadSettings(), ListPods: p.pods, Allocator: p.allocator, Coverage: p.namespaceSelector(), Scope: p.scope,
 			Resync: p.config.Controller.ResyncPeriod.Duration, Workers: p.config.Controller.Workers, Metrics: ctrlmetrics.Registry,
 		}),
 	)
@@ -52,15 +52,15 @@ func (p deps) peers() link.Peers {
 	}
 	return link.Peers{
 		ClientCAs: p.certs.Pool,
-		Register:  func(to grpc.ServiceRegistrar) { placement.Serve(to, p.allocator, p.Leadership.Fresh) },
+		Register:  func(to grpc.ServiceRegistrar) { placement.RegisterServer(to, p.allocator, p.Leadership.Fresh) },
 	}
 }
 
 // leaderClient places pods: through this replica if it leads, and else through the leader, at the address in its Lease.
-func (p deps) leaderClient() *placement.Switchboard {
+func (p deps) leaderClient() *placement.LeaderClient {
 	name := serviceHost(linkService, p.env.Namespace) // which the certificate of every replica is valid for
-	return placement.NewSwitchboard(placement.Peers{
-		Own: p.allocator, Leading: p.Leadership.Fresh, Leader: leaderInfo{lease: p.Leadership, identity: p.Leadership.Identity()}.Leader,
+	return placement.NewLeaderClient(placement.LeaderClientOptions{
+		Local: p.allocator, Leading: p.Leadership.Fresh, Leader: leaderInfo{lease: p.Leadership, identity: p.Leadership.Identity()}.Leader,
 		TLS:     func(ctx context.Context) (*tls.Config, error) { return p.certs.ClientConfig(ctx, name) },
 		Metrics: ctrlmetrics.Registry,
 	})

@@ -25,7 +25,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/survey"
 )
 
-const capacity = "karpenter.sh/capacity-type"
+const capacityTypeLabel = "karpenter.sh/capacity-type"
 
 var (
 	noon   = time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
@@ -34,13 +34,13 @@ var (
 	db     = survey.Key{Kind: v1alpha1.WorkloadStatefulSet, NamespacedName: types.NamespacedName{Namespace: "shop", Name: "db"}}
 )
 
-// standard returns the default settings.
-func standard() survey.Settings {
-	return survey.Settings{Prefix: v1alpha1.Prefix, Spot: []survey.Label{{Key: capacity, Value: "spot"}}, OnDemand: []survey.Label{{Key: capacity, Value: "on-demand"}}}
+// testSettings returns the default settings.
+func testSettings() survey.Settings {
+	return survey.Settings{Prefix: v1alpha1.Prefix, Spot: []survey.Label{{Key: capacityTypeLabel, Value: "spot"}}, OnDemand: []survey.Label{{Key: capacityTypeLabel, Value: "on-demand"}}}
 }
 
-// wished returns the annotations of a workload that wants to be spread.
-func wished(policy spread.Policy) map[string]string {
+// spreadAnnotations returns the annotations of a workload that wants to be spread.
+func spreadAnnotations(policy spread.Policy) map[string]string {
 	return map[string]string{
 		"swarm.io/spread": v1alpha1.SpreadEnabled, "swarm.io/min-on-demand": strconv.Itoa(policy.MinOnDemand), "swarm.io/spot-percentage": strconv.Itoa(policy.SpotPercent),
 	}
@@ -60,8 +60,8 @@ func statefulSet(first int, annotations map[string]string) *appsv1.StatefulSet {
 	}
 }
 
-// replica returns a pod of the Deployment, created from the template with that hash.
-func replica(name, hash string, annotations map[string]string) *corev1.Pod {
+// newPod returns a pod of the Deployment, created from the template with that hash.
+func newPod(name, hash string, annotations map[string]string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: web.Namespace, Name: name, Annotations: annotations, Labels: map[string]string{"pod-template-hash": hash}, CreationTimestamp: metav1.Time{Time: noon},
@@ -71,51 +71,51 @@ func replica(name, hash string, annotations map[string]string) *corev1.Pod {
 	}
 }
 
-// numbered returns a pod placed by admission.
-func numbered(name, hash string, number int, class spread.Class) *corev1.Pod {
-	return replica(name, hash, map[string]string{"swarm.io/spread-number": strconv.Itoa(number), "swarm.io/spread-class": string(class)})
+// newPlacedPod returns a pod placed by admission.
+func newPlacedPod(name, hash string, number int, class spread.Class) *corev1.Pod {
+	return newPod(name, hash, map[string]string{"swarm.io/spread-number": strconv.Itoa(number), "swarm.io/spread-class": string(class)})
 }
 
 // A store is the cache that a desk reads: it may lag, and it may fail.
-type store struct {
+type fakeCache struct {
 	lock    sync.Mutex
 	objects map[string]client.Object
 	pods    map[string]*corev1.Pod
-	failing error
-	told    func(*corev1.Pod) // called for each pod that appears
+	err     error
+	onPod   func(*corev1.Pod) // called for each pod that appears
 }
 
-func newStore(t testing.TB, objects ...client.Object) *store {
+func newFakeCache(t testing.TB, objects ...client.Object) *fakeCache {
 	t.Helper()
-	c := &store{objects: map[string]client.Object{}, pods: map[string]*corev1.Pod{}}
-	c.sees(objects...)
+	c := &fakeCache{objects: map[string]client.Object{}, pods: map[string]*corev1.Pod{}}
+	c.set(objects...)
 	return c
 }
 
-func called(object client.Object, key client.ObjectKey) string {
+func objectKey(object client.Object, key client.ObjectKey) string {
 	return fmt.Sprintf("%T %s", object, key)
 }
 
-func (c *store) sees(objects ...client.Object) {
+func (c *fakeCache) set(objects ...client.Object) {
 	for _, object := range objects {
-		c.keep(object)
-		if pod, isPod := object.(*corev1.Pod); isPod && c.told != nil {
-			c.told(pod)
+		c.store(object)
+		if pod, isPod := object.(*corev1.Pod); isPod && c.onPod != nil {
+			c.onPod(pod)
 		}
 	}
 }
 
-func (c *store) keep(object client.Object) {
+func (c *fakeCache) store(object client.Object) {
 	c.lock.Lock()
 	defer c.lock.Unlock()
 	if pod, isPod := object.(*corev1.Pod); isPod {
 		c.pods[pod.Name] = pod
 		return
 	}
-	c.objects[called(object, client.ObjectKeyFromObject(object))] = object
+	c.objects[objectKey(object, client.ObjectKeyFromObject(object))] = object
 }
 
-func (c *store) loses(pods ...string) {
+func (c *fakeCache) deletePods(pods ...string) {
 	c.lock.Lock()
 	defer c.lock.Unlock()
 	for _, name := range pods {
@@ -123,71 +123,73 @@ func (c *store) loses(pods ...string) {
 	}
 }
 
-func (c *store) fails(err error) {
+func (c *fakeCache) failWith(err error) {
 	c.lock.Lock()
 	defer c.lock.Unlock()
-	c.failing = err
+	c.err = err
 }
 
 // Get implements client.Reader.
-func (c *store) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+func (c *fakeCache) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
 	c.lock.Lock()
 	defer c.lock.Unlock()
-	found := c.objects[called(into, key)]
+	object := c.objects[objectKey(into, key)]
 	switch into := into.(type) {
 	case *appsv1.Deployment:
-		if of, is := found.(*appsv1.Deployment); is {
-			*into = *of
+		if typed, is := object.(*appsv1.Deployment); is {
+			*into = *typed
 		}
 	case *appsv1.StatefulSet:
-		if of, is := found.(*appsv1.StatefulSet); is {
-			*into = *of
+		if typed, is := object.(*appsv1.StatefulSet); is {
+			*into = *typed
 		}
 	case *corev1.Node:
-		if of, is := found.(*corev1.Node); is {
-			*into = *of
+		if typed, is := object.(*corev1.Node); is {
+			*into = *typed
 		}
 	case *corev1.Namespace:
-		if of, is := found.(*corev1.Namespace); is {
-			*into = *of
+		if typed, is := object.(*corev1.Namespace); is {
+			*into = *typed
 		}
 	}
-	if found == nil && c.failing == nil {
+	if object == nil && c.err == nil {
 		return apierrors.NewNotFound(schema.GroupResource{}, key.Name)
 	}
-	return c.failing
+	return c.err
 }
 
-// replicas implements survey.PodLister. Like the real one it copies the list, but not the pods.
-func (c *store) replicas(_ context.Context, of survey.Key) ([]*corev1.Pod, error) {
+// listPods implements survey.PodLister. Like the real one it copies the list, but not the pods.
+func (c *fakeCache) listPods(_ context.Context, key survey.Key) ([]*corev1.Pod, error) {
 	c.lock.Lock()
 	defer c.lock.Unlock()
 	pods := make([]*corev1.Pod, 0, len(c.pods))
 	for _, pod := range c.pods {
-		if owner, found := survey.OwnerOf(pod); found && owner == of {
+		if owner, found := survey.OwnerOf(pod); found && owner == key {
 			pods = append(pods, pod)
 		}
 	}
-	return pods, c.failing
+	return pods, c.err
 }
 
 // List implements client.Reader. It is not used here.
-func (*store) List(context.Context, client.ObjectList, ...client.ListOption) error { return errBroken }
+func (*fakeCache) List(context.Context, client.ObjectList, ...client.ListOption) error {
+	return errBroken
+}
 
 var errBroken = errors.New("broken")
 
-// mix counts the pods by class.
-func mix(pods map[string]Answer) spread.Distribution {
-	var made spread.Distribution
+// distributionOf counts the pods by class.
+func distributionOf(pods map[string]Placement) spread.Distribution {
+	var distribution spread.Distribution
 	for answer := range maps.Values(pods) {
 		if answer.Class == spread.Spot {
-			made.Spot++
+			distribution.Spot++
 		} else {
-			made.OnDemand++
+			distribution.OnDemand++
 		}
 	}
-	return made
+	return distribution
 }
 
-// uncounted returns refusals that no test checks.
-func uncounted() *limit.Refusals { return limit.NewRefusals(prometheus.NewRegistry()) }
+// testRefusals returns refusals that no test checks.
+func testRefusals() *limit.Refusals { return limit.NewRefusals(prometheus.NewRegistry()) }

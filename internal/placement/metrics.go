@@ -11,9 +11,9 @@ import (
 type outcome string
 
 const (
-	placed outcome = "placed"
-	passed outcome = "passed" // unchanged, because it is not managed
-	failed outcome = "failed" // unchanged, because of a failure of ours
+	outcomePlaced outcome = "placed"
+	outcomePassed outcome = "passed" // unchanged, because it is not managed
+	outcomeFailed outcome = "failed" // unchanged, because of a failure of ours
 )
 
 // metrics never have object names as labels.
@@ -26,12 +26,12 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		Name: "swarm_webhook_request_duration_seconds", Help: "Time to answer the API server, by webhook and outcome (placed, passed, failed).",
 		Buckets: []float64{.0005, .001, .002, .005, .01, .02, .05, .1, .2, .3, .5, 1, 2},
 	}, []string{"webhook", "outcome"})}
-	for _, each := range []outcome{placed, passed, failed} {
-		m.durations.WithLabelValues(hook, string(each)) // so that every series exists from the start
+	for _, each := range []outcome{outcomePlaced, outcomePassed, outcomeFailed} {
+		m.durations.WithLabelValues(webhookName, string(each)) // so that every series exists from the start
 	}
 	return m
 }
 
-func (m *metrics) answered(became outcome, took time.Duration) {
-	m.durations.WithLabelValues(hook, string(became)).Observe(took.Seconds())
+func (m *metrics) observe(became outcome, took time.Duration) {
+	m.durations.WithLabelValues(webhookName, string(became)).Observe(took.Seconds())
 }

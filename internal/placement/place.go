@@ -16,20 +16,20 @@ import (
 // Place restricts a pod to the nodes of a class, and records its number among the replicas. What the pod itself requires stays in
 // force. Repeating it changes nothing; placing the pod elsewhere removes the former node requirements.
 func Place(pod *corev1.Pod, class spread.Class, number int, settings survey.Settings) {
-	if choices := choicesOf(settings, class); len(choices) > 0 {
-		required := requiredBy(pod)
-		required.NodeSelectorTerms = narrowed(without(required.NodeSelectorTerms, ours(settings)), choices)
+	if choices := classAlternatives(settings, class); len(choices) > 0 {
+		required := requiredNodeSelector(pod)
+		required.NodeSelectorTerms = addAlternatives(removeRequirements(required.NodeSelectorTerms, ownRequirements(settings)), choices)
 	}
 	for _, wanted := range settings.Tolerations(class) {
-		if !tolerated(pod.Spec.Tolerations, wanted) {
+		if !isTolerated(pod.Spec.Tolerations, wanted) {
 			pod.Spec.Tolerations = append(slices.Clip(pod.Spec.Tolerations), wanted)
 		}
 	}
-	note(pod, class, number, settings)
+	annotate(pod, class, number, settings)
 }
 
-// requiredBy returns the node requirements of a pod, to be changed in place.
-func requiredBy(pod *corev1.Pod) *corev1.NodeSelector {
+// requiredNodeSelector returns the node requirements of a pod, to be changed in place.
+func requiredNodeSelector(pod *corev1.Pod) *corev1.NodeSelector {
 	if pod.Spec.Affinity == nil {
 		pod.Spec.Affinity = &corev1.Affinity{}
 	}
@@ -44,109 +44,109 @@ func requiredBy(pod *corev1.Pod) *corev1.NodeSelector {
 }
 
 // A choice is what a node must fulfil to be of a class.
-type choice []corev1.NodeSelectorRequirement
+type requirements []corev1.NodeSelectorRequirement
 
-// choicesOf returns the alternatives that make a node belong to a class. A spot node has one of the labels; an on-demand node has none
+// classAlternatives returns the alternatives that make a node belong to a class. A spot node has one of the labels; an on-demand node has none
 // of them, since many nodes have no label of any class.
-func choicesOf(settings survey.Settings, class spread.Class) []choice {
-	var spot []choice
-	var onDemand choice
-	for _, label := range grouped(settings.Spot) {
-		spot = append(spot, choice{{Key: label.key, Operator: corev1.NodeSelectorOpIn, Values: label.values}})
+func classAlternatives(settings survey.Settings, class spread.Class) []requirements {
+	var spot []requirements
+	var onDemand requirements
+	for _, label := range groupByKey(settings.Spot) {
+		spot = append(spot, requirements{{Key: label.key, Operator: corev1.NodeSelectorOpIn, Values: label.values}})
 		onDemand = append(onDemand, corev1.NodeSelectorRequirement{Key: label.key, Operator: corev1.NodeSelectorOpNotIn, Values: label.values})
 	}
 	if class == spread.Spot || onDemand == nil {
 		return spot
 	}
-	return []choice{onDemand}
+	return []requirements{onDemand}
 }
 
-// ours returns everything that Place may have required of nodes.
-func ours(settings survey.Settings) choice {
-	return slices.Concat(slices.Concat(choicesOf(settings, spread.Spot)...), slices.Concat(choicesOf(settings, spread.OnDemand)...))
+// ownRequirements returns everything that Place may have required of nodes.
+func ownRequirements(settings survey.Settings) requirements {
+	return slices.Concat(slices.Concat(classAlternatives(settings, spread.Spot)...), slices.Concat(classAlternatives(settings, spread.OnDemand)...))
 }
 
-type values struct {
+type labelValues struct {
 	key    string
 	values []string
 }
 
-// grouped groups the values of labels by key, in the order of the keys.
-func grouped(labels []survey.Label) []values {
-	var all []values
+// groupByKey groups the values of labels by key, in the order of the keys.
+func groupByKey(labels []survey.Label) []labelValues {
+	var all []labelValues
 	for _, label := range labels {
-		at := slices.IndexFunc(all, func(v values) bool { return v.key == label.Key })
+		at := slices.IndexFunc(all, func(v labelValues) bool { return v.key == label.Key })
 		if at < 0 {
-			at, all = len(all), append(all, values{key: label.Key})
+			at, all = len(all), append(all, labelValues{key: label.Key})
 		}
 		all[at].values = append(all[at].values, label.Value)
 	}
 	return all
 }
 
-// without removes our requirements from terms. A term that is then empty, or a duplicate of another, was created by us and is dropped.
-func without(terms []corev1.NodeSelectorTerm, ours choice) []corev1.NodeSelectorTerm {
-	var left []corev1.NodeSelectorTerm
+// removeRequirements removes our requirements from terms. A term that is then empty, or a duplicate of another, was created by us and is dropped.
+func removeRequirements(terms []corev1.NodeSelectorTerm, own requirements) []corev1.NodeSelectorTerm {
+	var remaining []corev1.NodeSelectorTerm
 	for _, term := range terms {
-		was := len(term.MatchExpressions)
+		before := len(term.MatchExpressions)
 		term.MatchExpressions = slices.DeleteFunc(slices.Clone(term.MatchExpressions), func(r corev1.NodeSelectorRequirement) bool {
-			return slices.ContainsFunc(ours, func(own corev1.NodeSelectorRequirement) bool { return equality.Semantic.DeepEqual(own, r) })
+			return slices.ContainsFunc(own, func(own corev1.NodeSelectorRequirement) bool { return equality.Semantic.DeepEqual(own, r) })
 		})
 		same := func(other corev1.NodeSelectorTerm) bool { return equality.Semantic.DeepEqual(other, term) }
-		if nothing := empty(term) && was > 0; !nothing && !slices.ContainsFunc(left, same) {
-			left = append(left, term)
+		if nothing := isEmptyTerm(term) && before > 0; !nothing && !slices.ContainsFunc(remaining, same) {
+			remaining = append(remaining, term)
 		}
 	}
-	return left
+	return remaining
 }
 
-// narrowed adds one of the choices to each term. Terms are alternatives, so several choices multiply them. An empty term matches no
+// addAlternatives adds one of the choices to each term. Terms are alternatives, so several choices multiply them. An empty term matches no
 // node and stays empty.
-func narrowed(terms []corev1.NodeSelectorTerm, choices []choice) []corev1.NodeSelectorTerm {
+func addAlternatives(terms []corev1.NodeSelectorTerm, alternatives []requirements) []corev1.NodeSelectorTerm {
 	var all []corev1.NodeSelectorTerm
 	if len(terms) == 0 {
-		for _, choice := range choices {
-			all = append(all, corev1.NodeSelectorTerm{MatchExpressions: choice})
+		for _, alternative := range alternatives {
+			all = append(all, corev1.NodeSelectorTerm{MatchExpressions: alternative})
 		}
 	}
 	for _, term := range terms {
-		if empty(term) {
+		if isEmptyTerm(term) {
 			all = append(all, term)
 			continue
 		}
-		for _, choice := range choices {
-			all = append(all, corev1.NodeSelectorTerm{MatchExpressions: slices.Concat(term.MatchExpressions, choice), MatchFields: term.MatchFields})
+		for _, alternative := range alternatives {
+			all = append(all, corev1.NodeSelectorTerm{MatchExpressions: slices.Concat(term.MatchExpressions, alternative), MatchFields: term.MatchFields})
 		}
 	}
 	return all
 }
 
-func empty(term corev1.NodeSelectorTerm) bool {
+func isEmptyTerm(term corev1.NodeSelectorTerm) bool {
 	return len(term.MatchExpressions) == 0 && len(term.MatchFields) == 0
 }
 
-// tolerated reports whether tolerations cover the taint that another one is for.
-func tolerated(tolerations []corev1.Toleration, wanted corev1.Toleration) bool {
+// isTolerated reports whether tolerations cover the taint that another one is for.
+func isTolerated(tolerations []corev1.Toleration, wanted corev1.Toleration) bool {
 	taint := corev1.Taint{Key: wanted.Key, Value: wanted.Value, Effect: wanted.Effect}
 	return slices.ContainsFunc(tolerations, func(t corev1.Toleration) bool { return t.ToleratesTaint(logr.Discard(), &taint, true) })
 }
 
-// note records the placement on a pod. The deletion cost makes a Deployment remove the highest numbers first when it shrinks, unless
+// annotate records the placement on a pod. The deletion cost makes a Deployment remove the highest numbers first when it shrinks, unless
 // its template sets a cost; a StatefulSet goes by ordinals.
-func note(pod *corev1.Pod, class spread.Class, number int, settings survey.Settings) {
+func annotate(pod *corev1.Pod, class spread.Class, number int, settings survey.Settings) {
 	if pod.Annotations == nil {
 		pod.Annotations = map[string]string{}
 	}
 	owner, _ := survey.OwnerOf(pod)
-	if cost, found := pod.Annotations[corev1.PodDeletionCost]; owner.Kind == v1alpha1.WorkloadDeployment && (!found || cost == costOf(pod, settings)) {
+	if cost, found := pod.Annotations[corev1.PodDeletionCost]; owner.Kind == v1alpha1.WorkloadDeployment && (!found || cost == previousDeletionCost(pod, settings)) {
 		pod.Annotations[corev1.PodDeletionCost] = strconv.Itoa(-number)
 	}
 	pod.Annotations[settings.Key(v1alpha1.SpreadNumber)] = strconv.Itoa(number)
 	pod.Annotations[settings.Key(v1alpha1.SpreadClass)] = string(class)
 }
 
-// costOf returns the deletion cost that a former placement set on a pod, or "".
-func costOf(pod *corev1.Pod, settings survey.Settings) string {
+// previousDeletionCost returns the deletion cost that a former placement set on a pod, or "".
+func previousDeletionCost(pod *corev1.Pod, settings survey.Settings) string {
 	number, err := strconv.Atoi(pod.Annotations[settings.Key(v1alpha1.SpreadNumber)])
 	if err != nil {
 		return ""

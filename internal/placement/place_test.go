@@ -19,12 +19,12 @@ import (
 
 const preemptible = "cloud.example/preemptible"
 
-// several has two keys for spot nodes, one of them with two values.
-func several() survey.Settings {
+// multiLabelSettings has two keys for spot nodes, one of them with two values.
+func multiLabelSettings() survey.Settings {
 	return survey.Settings{
 		Prefix:   "spread.example/",
-		Spot:     []survey.Label{{Key: capacity, Value: "spot"}, {Key: preemptible, Value: "true"}, {Key: capacity, Value: "preemptible"}},
-		OnDemand: []survey.Label{{Key: capacity, Value: "on-demand"}, {Key: capacity, Value: "reserved"}},
+		Spot:     []survey.Label{{Key: capacityTypeLabel, Value: "spot"}, {Key: preemptible, Value: "true"}, {Key: capacityTypeLabel, Value: "preemptible"}},
+		OnDemand: []survey.Label{{Key: capacityTypeLabel, Value: "on-demand"}, {Key: capacityTypeLabel, Value: "reserved"}},
 	}
 }
 
@@ -42,7 +42,7 @@ func term(expressions ...corev1.NodeSelectorRequirement) corev1.NodeSelectorTerm
 
 // requiring returns a pod with node requirements of its owner.
 func requiring(terms ...corev1.NodeSelectorTerm) *corev1.Pod {
-	pod := replica("", "abc", nil)
+	pod := newPod("", "abc", nil)
 	pod.Spec = corev1.PodSpec{Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms}}}}
 	return pod
 }
@@ -59,8 +59,8 @@ func TestNodesAreRequired(t *testing.T) {
 	}
 	bare, halfway, further := requiring(), requiring(), requiring()
 	bare.Spec.Affinity, halfway.Spec.Affinity.NodeAffinity, further.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution = nil, nil, nil
-	spot, onDemand := in(capacity, "spot"), notIn(capacity, "spot")
-	manySpot, manyOnDemand := in(capacity, "spot", "preemptible"), []corev1.NodeSelectorRequirement{notIn(capacity, "spot", "preemptible"), notIn(preemptible, "true")}
+	spot, onDemand := in(capacityTypeLabel, "spot"), notIn(capacityTypeLabel, "spot")
+	manySpot, manyOnDemand := in(capacityTypeLabel, "spot", "preemptible"), []corev1.NodeSelectorRequirement{notIn(capacityTypeLabel, "spot", "preemptible"), notIn(preemptible, "true")}
 	for _, c := range []struct {
 		reason   string
 		pod      *corev1.Pod
@@ -68,30 +68,30 @@ func TestNodesAreRequired(t *testing.T) {
 		settings survey.Settings
 		want     []corev1.NodeSelectorTerm
 	}{
-		{"no affinity at all", bare, spread.Spot, standard(), []corev1.NodeSelectorTerm{term(spot)}},
-		{"affinity of other kinds", halfway, spread.OnDemand, standard(), []corev1.NodeSelectorTerm{term(onDemand)}},
-		{"nothing required", further, spread.Spot, standard(), []corev1.NodeSelectorTerm{term(spot)}},
-		{"an empty list", requiring(), spread.OnDemand, standard(), []corev1.NodeSelectorTerm{term(onDemand)}},
-		{"one term", requiring(term(zone, disk)), spread.Spot, standard(), []corev1.NodeSelectorTerm{term(zone, disk, spot)}},
-		{"alternatives", requiring(term(zone), term(disk)), spread.OnDemand, standard(), []corev1.NodeSelectorTerm{term(zone, onDemand), term(disk, onDemand)}},
-		{"a term of fields", requiring(named), spread.Spot, standard(), []corev1.NodeSelectorTerm{narrower(named, spot)}},
-		{"a term that matches no node", requiring(corev1.NodeSelectorTerm{}, term(zone)), spread.Spot, standard(), []corev1.NodeSelectorTerm{{}, term(zone, spot)}},
-		{"no term that matches a node", requiring(corev1.NodeSelectorTerm{}), spread.Spot, standard(), []corev1.NodeSelectorTerm{{}}},
-		{"several keys are alternatives", requiring(), spread.Spot, several(), []corev1.NodeSelectorTerm{term(manySpot), term(in(preemptible, "true"))}},
-		{"several keys for each term", requiring(term(zone), named), spread.Spot, several(), []corev1.NodeSelectorTerm{
+		{"no affinity at all", bare, spread.Spot, testSettings(), []corev1.NodeSelectorTerm{term(spot)}},
+		{"affinity of other kinds", halfway, spread.OnDemand, testSettings(), []corev1.NodeSelectorTerm{term(onDemand)}},
+		{"nothing required", further, spread.Spot, testSettings(), []corev1.NodeSelectorTerm{term(spot)}},
+		{"an empty list", requiring(), spread.OnDemand, testSettings(), []corev1.NodeSelectorTerm{term(onDemand)}},
+		{"one term", requiring(term(zone, disk)), spread.Spot, testSettings(), []corev1.NodeSelectorTerm{term(zone, disk, spot)}},
+		{"alternatives", requiring(term(zone), term(disk)), spread.OnDemand, testSettings(), []corev1.NodeSelectorTerm{term(zone, onDemand), term(disk, onDemand)}},
+		{"a term of fields", requiring(named), spread.Spot, testSettings(), []corev1.NodeSelectorTerm{narrower(named, spot)}},
+		{"a term that matches no node", requiring(corev1.NodeSelectorTerm{}, term(zone)), spread.Spot, testSettings(), []corev1.NodeSelectorTerm{{}, term(zone, spot)}},
+		{"no term that matches a node", requiring(corev1.NodeSelectorTerm{}), spread.Spot, testSettings(), []corev1.NodeSelectorTerm{{}}},
+		{"several keys are alternatives", requiring(), spread.Spot, multiLabelSettings(), []corev1.NodeSelectorTerm{term(manySpot), term(in(preemptible, "true"))}},
+		{"several keys for each term", requiring(term(zone), named), spread.Spot, multiLabelSettings(), []corev1.NodeSelectorTerm{
 			term(zone, manySpot), term(zone, in(preemptible, "true")), narrower(named, manySpot), narrower(named, in(preemptible, "true"))}},
-		{"none of several keys", requiring(term(zone), term(disk)), spread.OnDemand, several(), []corev1.NodeSelectorTerm{term(slices.Concat([]corev1.NodeSelectorRequirement{zone}, manyOnDemand)...), term(slices.Concat([]corev1.NodeSelectorRequirement{disk}, manyOnDemand)...)}},
-		{"the same twice", requiring(term(zone), term(zone)), spread.Spot, standard(), []corev1.NodeSelectorTerm{term(zone, spot)}},
-		{"placed before", requiring(term(zone, spot)), spread.Spot, standard(), []corev1.NodeSelectorTerm{term(zone, spot)}},
-		{"placed for the other class before", requiring(term(zone, spot), term(disk, spot)), spread.OnDemand, standard(), []corev1.NodeSelectorTerm{term(zone, onDemand), term(disk, onDemand)}},
-		{"nothing but our own", requiring(term(manySpot), term(in(preemptible, "true"))), spread.OnDemand, several(), []corev1.NodeSelectorTerm{term(manyOnDemand...)}},
-		{"much like our own", requiring(term(in(capacity, "spot", "gold"))), spread.Spot, standard(), []corev1.NodeSelectorTerm{term(in(capacity, "spot", "gold"), spot)}},
+		{"none of several keys", requiring(term(zone), term(disk)), spread.OnDemand, multiLabelSettings(), []corev1.NodeSelectorTerm{term(slices.Concat([]corev1.NodeSelectorRequirement{zone}, manyOnDemand)...), term(slices.Concat([]corev1.NodeSelectorRequirement{disk}, manyOnDemand)...)}},
+		{"the same twice", requiring(term(zone), term(zone)), spread.Spot, testSettings(), []corev1.NodeSelectorTerm{term(zone, spot)}},
+		{"placed before", requiring(term(zone, spot)), spread.Spot, testSettings(), []corev1.NodeSelectorTerm{term(zone, spot)}},
+		{"placed for the other class before", requiring(term(zone, spot), term(disk, spot)), spread.OnDemand, testSettings(), []corev1.NodeSelectorTerm{term(zone, onDemand), term(disk, onDemand)}},
+		{"nothing but our own", requiring(term(manySpot), term(in(preemptible, "true"))), spread.OnDemand, multiLabelSettings(), []corev1.NodeSelectorTerm{term(manyOnDemand...)}},
+		{"much like our own", requiring(term(in(capacityTypeLabel, "spot", "gold"))), spread.Spot, testSettings(), []corev1.NodeSelectorTerm{term(in(capacityTypeLabel, "spot", "gold"), spot)}},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
-			given := c.pod.DeepCopy()
+			pod := c.pod.DeepCopy()
 			for range 2 {
-				if Place(given, c.class, 3, c.settings); !reflect.DeepEqual(required(given), c.want) {
-					t.Fatalf("got %+v, want %+v", required(given), c.want)
+				if Place(pod, c.class, 3, c.settings); !reflect.DeepEqual(required(pod), c.want) {
+					t.Fatalf("got %+v, want %+v", required(pod), c.want)
 				}
 			}
 		})
@@ -100,7 +100,7 @@ func TestNodesAreRequired(t *testing.T) {
 
 func TestClassesWithoutLabelsRequireNothing(t *testing.T) {
 	for _, class := range []spread.Class{spread.Spot, spread.OnDemand} {
-		pod := replica("", "abc", nil)
+		pod := newPod("", "abc", nil)
 		if Place(pod, class, 3, survey.Settings{}); pod.Spec.Affinity != nil || pod.Spec.Tolerations != nil {
 			t.Errorf("%s: got %+v", class, pod.Spec)
 		}
@@ -108,7 +108,7 @@ func TestClassesWithoutLabelsRequireNothing(t *testing.T) {
 }
 
 func TestTaintsOfTheClassAreTolerated(t *testing.T) {
-	ours := corev1.Toleration{Key: capacity, Operator: corev1.TolerationOpEqual, Value: "spot", Effect: corev1.TaintEffectNoSchedule}
+	ours := corev1.Toleration{Key: capacityTypeLabel, Operator: corev1.TolerationOpEqual, Value: "spot", Effect: corev1.TaintEffectNoSchedule}
 	other := corev1.Toleration{Key: "gpu", Operator: corev1.TolerationOpExists}
 	all, brief := corev1.Toleration{Operator: corev1.TolerationOpExists}, ours
 	brief.Effect = corev1.TaintEffectNoExecute
@@ -123,10 +123,10 @@ func TestTaintsOfTheClassAreTolerated(t *testing.T) {
 		{"another effect", []corev1.Toleration{brief}, []corev1.Toleration{brief, ours}},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
-			pod := replica("", "abc", nil)
+			pod := newPod("", "abc", nil)
 			pod.Spec.Tolerations = c.has
 			for range 2 {
-				if Place(pod, spread.Spot, 3, standard()); !reflect.DeepEqual(pod.Spec.Tolerations, c.want) {
+				if Place(pod, spread.Spot, 3, testSettings()); !reflect.DeepEqual(pod.Spec.Tolerations, c.want) {
 					t.Fatalf("got %+v", pod.Spec.Tolerations)
 				}
 			}
@@ -134,7 +134,7 @@ func TestTaintsOfTheClassAreTolerated(t *testing.T) {
 	}
 }
 
-func TestPodsSayWhatTheyWereMadeFor(t *testing.T) {
+func TestPlacementAnnotations(t *testing.T) {
 	const number, class, cost = "swarm.io/spread-number", "swarm.io/spread-class", corev1.PodDeletionCost
 	for _, c := range []struct {
 		reason    string
@@ -152,25 +152,25 @@ func TestPodsSayWhatTheyWereMadeFor(t *testing.T) {
 		{"a template that pretends", v1alpha1.WorkloadDeployment, map[string]string{number: "first", class: "gold"}, map[string]string{number: "3", class: "spot", cost: "-3"}},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
-			pod := replica("", "abc", maps.Clone(c.has))
+			pod := newPod("", "abc", maps.Clone(c.has))
 			if c.owner == v1alpha1.WorkloadStatefulSet {
 				pod.OwnerReferences = []metav1.OwnerReference{{Kind: "StatefulSet", Name: "db", Controller: new(true)}}
 			}
 			for range 2 {
-				if Place(pod, spread.Spot, 3, standard()); !maps.Equal(pod.Annotations, c.want) {
+				if Place(pod, spread.Spot, 3, testSettings()); !maps.Equal(pod.Annotations, c.want) {
 					t.Fatalf("got %v", pod.Annotations)
 				}
 			}
 		})
 	}
-	first := replica("", "abc", nil)
-	if Place(first, spread.OnDemand, 0, standard()); first.Annotations[cost] != "0" {
+	first := newPod("", "abc", nil)
+	if Place(first, spread.OnDemand, 0, testSettings()); first.Annotations[cost] != "0" {
 		t.Errorf("the first pod costs %q, which the API server refuses", first.Annotations[cost])
 	}
 }
 
-// someTerms generates user requirements.
-func someTerms(t *rapid.T) []corev1.NodeSelectorTerm {
+// drawTerms generates user requirements.
+func drawTerms(t *rapid.T) []corev1.NodeSelectorTerm {
 	requirement := rapid.SampledFrom([]corev1.NodeSelectorRequirement{in("zone", "a"), in("zone", "a", "b"), notIn("zone", "a"), in("disk", "ssd"), {Key: "disk", Operator: corev1.NodeSelectorOpExists}})
 	field := rapid.SampledFrom([]corev1.NodeSelectorRequirement{in("metadata.name", "n"), notIn("metadata.name", "n")})
 	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) corev1.NodeSelectorTerm {
@@ -178,9 +178,9 @@ func someTerms(t *rapid.T) []corev1.NodeSelectorTerm {
 	}), 0, 4).Draw(t, "terms")
 }
 
-func someNode(t *rapid.T) *corev1.Node {
+func drawNode(t *rapid.T) *corev1.Node {
 	labels := map[string]string{}
-	for key, values := range map[string][]string{"zone": {"a", "b", "c"}, "disk": {"ssd", "hdd"}, capacity: {"spot", "preemptible", "on-demand", "?"}, preemptible: {"true", "false"}} {
+	for key, values := range map[string][]string{"zone": {"a", "b", "c"}, "disk": {"ssd", "hdd"}, capacityTypeLabel: {"spot", "preemptible", "on-demand", "?"}, preemptible: {"true", "false"}} {
 		if rapid.Bool().Draw(t, "has "+key) {
 			labels[key] = rapid.SampledFrom(values).Draw(t, key)
 		}
@@ -198,12 +198,12 @@ func matches(t *rapid.T, pod *corev1.Pod, node *corev1.Node) bool {
 
 // Whatever users require: a placed pod goes to exactly the nodes of its class where it could have gone before, also when it was placed
 // elsewhere in between, and placing it again changes nothing.
-func TestScheduledAsBeforeButForTheClass(t *testing.T) {
+func TestPlaceOnlyRestrictsToTheClass(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		settings := rapid.SampledFrom([]survey.Settings{standard(), several()}).Draw(t, "settings")
+		settings := rapid.SampledFrom([]survey.Settings{testSettings(), multiLabelSettings()}).Draw(t, "settings")
 		class := rapid.SampledFrom([]spread.Class{spread.Spot, spread.OnDemand})
-		before := replica("", "abc", nil)
-		if terms := someTerms(t); len(terms) > 0 {
+		before := newPod("", "abc", nil)
+		if terms := drawTerms(t); len(terms) > 0 {
 			before = requiring(terms...)
 		}
 		placed, template := before.DeepCopy(), before.DeepCopy()
@@ -219,7 +219,7 @@ func TestScheduledAsBeforeButForTheClass(t *testing.T) {
 		if !reflect.DeepEqual(before, template) {
 			t.Fatal("something shared has changed")
 		}
-		node := someNode(t)
+		node := drawNode(t)
 		if got, want := matches(t, placed, node), matches(t, before, node) && settings.Node(node).Class == last; got != want {
 			t.Fatalf("%s on %v: %t, want %t", last, node.Labels, got, want)
 		}

@@ -26,20 +26,20 @@ import (
 const Path = "/spread"
 
 const (
-	// hook names this webhook in metrics.
-	hook = "spread"
-	// timeLimit is shorter than the API server's timeout, so that we notice and count it.
-	timeLimit = time.Second
-	// saidEvery limits how often a failure is logged: it may be the same for every pod of a cluster.
-	saidEvery = 10 * time.Second
+	// webhookName names this webhook in metrics.
+	webhookName = "spread"
+	// requestTimeout is shorter than the API server's timeout, so that we notice and count it.
+	requestTimeout = time.Second
+	// logInterval limits how often a failure is logged: it may be the same for every pod of a cluster.
+	logInterval = 10 * time.Second
 )
 
-// Includes reports whether a namespace is in scope.
-type Includes func(ctx context.Context, namespace string) (bool, error)
+// NamespaceFilter reports whether a namespace is in scope.
+type NamespaceFilter func(ctx context.Context, namespace string) (bool, error)
 
-// Within returns the check for a scope, with labels read from a cache. A namespace that the cache does not know is out of scope: a pod
+// InScope returns the check for a scope, with labels read from a cache. A namespace that the cache does not know is out of scope: a pod
 // that passes now can be moved later, but one of another operator's cannot be given back.
-func Within(reader client.Reader, scope *kit.Scope) Includes {
+func InScope(reader client.Reader, scope *kit.Scope) NamespaceFilter {
 	return func(ctx context.Context, name string) (bool, error) {
 		namespace := &corev1.Namespace{}
 		if err := reader.Get(ctx, client.ObjectKey{Name: name}, namespace, client.UnsafeDisableDeepCopy); err != nil {
@@ -50,21 +50,21 @@ func Within(reader client.Reader, scope *kit.Scope) Includes {
 }
 
 // Pods returns the webhook that places pods. It never rejects one.
-func Pods(asker Asker, scheme *runtime.Scheme, settings survey.Settings, scope Includes, registry prometheus.Registerer) *admission.Webhook {
-	inner := admission.WithDefaulter(scheme, pods{asker, settings, scope})
-	return &admission.Webhook{LogConstructor: limit.Logger, Handler: &lenient{
-		inner: inner.Handler, idle: settings.ReadOnly, metrics: newMetrics(registry), seldom: rate.Sometimes{Interval: saidEvery},
+func Pods(asker Placer, scheme *runtime.Scheme, settings survey.Settings, scope NamespaceFilter, registry prometheus.Registerer) *admission.Webhook {
+	inner := admission.WithDefaulter(scheme, defaulter{asker, settings, scope})
+	return &admission.Webhook{LogConstructor: limit.Logger, Handler: &failOpen{
+		inner: inner.Handler, disabled: settings.ReadOnly, metrics: newMetrics(registry), logLimiter: rate.Sometimes{Interval: logInterval},
 	}}
 }
 
-type pods struct {
-	asker    Asker
+type defaulter struct {
+	placer   Placer
 	settings survey.Settings
-	scope    Includes
+	scope    NamespaceFilter
 }
 
 // Default implements admission.Defaulter.
-func (p pods) Default(ctx context.Context, pod *corev1.Pod) error {
+func (d defaulter) Default(ctx context.Context, pod *corev1.Pod) error {
 	request, err := admission.RequestFromContext(ctx)
 	if err != nil {
 		return err
@@ -75,49 +75,49 @@ func (p pods) Default(ctx context.Context, pod *corev1.Pod) error {
 		return nil
 	}
 	workload.Namespace = request.Namespace // the pod may leave it empty
-	if within, err := p.scope(ctx, request.Namespace); err != nil || !within {
+	if within, err := d.scope(ctx, request.Namespace); err != nil || !within {
 		return err
 	}
-	ask := Ask{
-		Workload: workload, Hash: pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey], Pod: pod.Name,
-		Request: string(request.UID), DryRun: request.DryRun != nil && *request.DryRun,
+	placementRequest := Request{
+		Workload: workload, TemplateHash: pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey], PodName: pod.Name,
+		UID: string(request.UID), DryRun: request.DryRun != nil && *request.DryRun,
 	}
-	if err := ask.validate(); err != nil {
+	if err := placementRequest.Validate(); err != nil {
 		return err // before it is sent to the leader
 	}
-	answer, err := p.asker.Place(ctx, ask)
-	if err != nil || !answer.Managed {
+	placement, err := d.placer.Place(ctx, placementRequest)
+	if err != nil || !placement.Managed {
 		return err
 	}
-	Place(pod, answer.Class, answer.Number, p.settings)
+	Place(pod, placement.Class, placement.Number, d.settings)
 	return nil
 }
 
-// lenient admits every pod, whatever fails. With failurePolicy Ignore, the API server still respects a rejection.
-type lenient struct {
-	inner   admission.Handler
-	idle    bool
-	metrics *metrics
-	seldom  rate.Sometimes
+// failOpen admits every pod, whatever fails. With failurePolicy Ignore, the API server still respects a rejection.
+type failOpen struct {
+	inner      admission.Handler
+	disabled   bool
+	metrics    *metrics
+	logLimiter rate.Sometimes
 }
 
 // Handle implements admission.Handler.
-func (l *lenient) Handle(ctx context.Context, request admission.Request) admission.Response {
-	began, became := time.Now(), passed
-	response, err := l.ask(ctx, request)
+func (f *failOpen) Handle(ctx context.Context, request admission.Request) admission.Response {
+	start, result := time.Now(), outcomePassed
+	response, err := f.handle(ctx, request)
 	switch {
 	case err != nil:
-		response, became = admission.Allowed(""), failed
-		l.seldom.Do(func() { log.FromContext(ctx).Error(err, "a pod passes without a place, as others may have before") })
+		response, result = admission.Allowed(""), outcomeFailed
+		f.logLimiter.Do(func() { log.FromContext(ctx).Error(err, "a pod passes without a place, as others may have before") })
 	case len(response.Patches) > 0:
-		became = placed
+		result = outcomePlaced
 	}
-	l.metrics.answered(became, time.Since(began))
+	f.metrics.observe(result, time.Since(start))
 	return response
 }
 
-func (l *lenient) ask(ctx context.Context, request admission.Request) (response admission.Response, err error) {
-	if l.idle || request.Operation != admissionv1.Create || request.SubResource != "" {
+func (f *failOpen) handle(ctx context.Context, request admission.Request) (response admission.Response, err error) {
+	if f.disabled || request.Operation != admissionv1.Create || request.SubResource != "" {
 		return admission.Allowed(""), nil
 	}
 	defer func() {
@@ -125,9 +125,9 @@ func (l *lenient) ask(ctx context.Context, request admission.Request) (response 
 			err = fmt.Errorf("panic: %v\n%s", problem, debug.Stack())
 		}
 	}()
-	ctx, stop := context.WithTimeout(ctx, timeLimit)
+	ctx, stop := context.WithTimeout(ctx, requestTimeout)
 	defer stop()
-	if response = l.inner.Handle(ctx, request); !response.Allowed {
+	if response = f.inner.Handle(ctx, request); !response.Allowed {
 		err = errors.New(response.Result.Message)
 	}
 	return response, err

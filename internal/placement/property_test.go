@@ -14,7 +14,7 @@ import (
 )
 
 // A move is the next step of a ReplicaSet's controller: it wants a number of replicas, after losing some of its pods.
-type move struct {
+type scalingStep struct {
 	replicas int
 	lost     []int         // numbers
 	lag      time.Duration // until the cache shows the move
@@ -23,17 +23,17 @@ type move struct {
 }
 
 // A fleet is a ReplicaSet, as its controller knows it. The cache lags behind.
-type fleet struct {
-	*store
-	desk   *Desk
-	policy spread.Policy
-	pods   map[string]Answer
-	made   int
-	last   time.Time // when the cache has caught up
+type fakeReplicaSet struct {
+	*fakeCache
+	allocator *Allocator
+	policy    spread.Policy
+	pods      map[string]Placement
+	created   int
+	last      time.Time // when the cache has caught up
 }
 
-// later schedules an update of the cache. It lags, but keeps the order.
-func (f *fleet) later(lag time.Duration, sees func()) {
+// updateAfter schedules an update of the cache. It lags, but keeps the order.
+func (f *fakeReplicaSet) updateAfter(lag time.Duration, sees func()) {
 	if at := time.Now().Add(lag); at.After(f.last) {
 		f.last = at
 	}
@@ -47,8 +47,8 @@ func TestAnySequenceKeepsTheMix(t *testing.T) {
 	lags := []time.Duration{0, time.Millisecond, 40 * time.Millisecond, 200 * time.Millisecond}
 	rapid.Check(t, func(rt *rapid.T) {
 		policy := spread.Policy{MinOnDemand: rapid.IntRange(0, 6).Draw(rt, "floor"), SpotPercent: rapid.IntRange(0, 100).Draw(rt, "share")}
-		moves := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) move {
-			return move{
+		moves := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) scalingStep {
+			return scalingStep{
 				replicas: rapid.IntRange(0, 12).Draw(t, "replicas"), lost: rapid.SliceOfN(rapid.IntRange(0, 12), 0, 4).Draw(t, "lost"),
 				lag: rapid.SampledFrom(lags).Draw(t, "lag"), dry: rapid.IntRange(0, 3).Draw(t, "dry"),
 				pause: rapid.SampledFrom([]time.Duration{0, time.Millisecond, 20 * time.Second, time.Hour}).Draw(t, "pause"),
@@ -56,11 +56,11 @@ func TestAnySequenceKeepsTheMix(t *testing.T) {
 		}), 1, 12).Draw(rt, "moves")
 		var wrong string
 		synctest.Test(t, func(t *testing.T) {
-			known := newStore(t, deployment(0, wished(policy)))
-			f := &fleet{store: known, desk: NewDesk(known, known.replicas, standard(), uncounted()), policy: policy, pods: map[string]Answer{}}
-			known.told = f.desk.appeared
+			fake := newFakeCache(t, deployment(0, spreadAnnotations(policy)))
+			f := &fakeReplicaSet{fakeCache: fake, allocator: New(fake, fake.listPods, testSettings(), testRefusals()), policy: policy, pods: map[string]Placement{}}
+			fake.onPod = f.allocator.observePod
 			for n, step := range moves {
-				if wrong = f.play(t, step); wrong != "" {
+				if wrong = f.apply(t, step); wrong != "" {
 					wrong = fmt.Sprintf("move %d: %s", n, wrong)
 					break
 				}
@@ -73,47 +73,47 @@ func TestAnySequenceKeepsTheMix(t *testing.T) {
 	})
 }
 
-func (f *fleet) play(t *testing.T, step move) string {
-	f.later(step.lag, func() { f.sees(deployment(step.replicas, wished(f.policy))) })
+func (f *fakeReplicaSet) apply(t *testing.T, step scalingStep) string {
+	f.updateAfter(step.lag, func() { f.set(deployment(step.replicas, spreadAnnotations(f.policy))) })
 	for name, pod := range maps.Clone(f.pods) {
 		// When it shrinks, the highest numbers go: this is the purpose of the deletion cost.
 		if pod.Number >= step.replicas || slices.Contains(step.lost, pod.Number) {
 			delete(f.pods, name)
-			f.later(step.lag, func() { f.loses(name) })
+			f.updateAfter(step.lag, func() { f.deletePods(name) })
 		}
 	}
 	for range step.dry {
-		if _, err := f.desk.Place(t.Context(), Ask{Workload: web, Hash: "abc", Request: "dry", DryRun: true}); err != nil {
+		if _, err := f.allocator.Place(t.Context(), Request{Workload: web, TemplateHash: "abc", UID: "dry", DryRun: true}); err != nil {
 			return err.Error()
 		}
 	}
-	if wrong := f.fill(t, step); wrong != "" {
+	if wrong := f.createMissing(t, step); wrong != "" {
 		return wrong
 	}
 	time.Sleep(step.pause)
 	return ""
 }
 
-// fill creates the missing pods, all at once.
-func (f *fleet) fill(t *testing.T, step move) string {
+// createMissing creates the missing pods, all at once.
+func (f *fakeReplicaSet) createMissing(t *testing.T, step scalingStep) string {
 	missing := step.replicas - len(f.pods)
-	answers := make(chan Answer)
+	answers := make(chan Placement)
 	for n := range missing {
-		request := fmt.Sprint(f.made + n)
+		request := fmt.Sprint(f.created + n)
 		go func() {
-			answer, _ := f.desk.Place(t.Context(), asking(request))
+			answer, _ := f.allocator.Place(t.Context(), requestFor(request))
 			answers <- answer
 		}()
 	}
 	for range missing {
-		answer, name := <-answers, fmt.Sprint(f.made)
-		f.made++
+		answer, name := <-answers, fmt.Sprint(f.created)
+		f.created++
 		f.pods[name] = answer
-		pod := numbered(name, "abc", answer.Number, answer.Class)
+		pod := newPlacedPod(name, "abc", answer.Number, answer.Class)
 		pod.CreationTimestamp.Time = time.Now()
-		f.later(step.lag, func() { f.sees(pod) })
+		f.updateAfter(step.lag, func() { f.set(pod) })
 	}
-	if got, want := mix(f.pods), spread.DesiredDistribution(f.policy, step.replicas); got != want {
+	if got, want := distributionOf(f.pods), spread.DesiredDistribution(f.policy, step.replicas); got != want {
 		return fmt.Sprintf("%v, want %v: %v", got, want, f.pods)
 	}
 	if numbers := slices.Sorted(f.numbers()); len(slices.Compact(numbers)) != step.replicas {
@@ -122,7 +122,7 @@ func (f *fleet) fill(t *testing.T, step move) string {
 	return ""
 }
 
-func (f *fleet) numbers() func(func(int) bool) {
+func (f *fakeReplicaSet) numbers() func(func(int) bool) {
 	return func(yield func(int) bool) {
 		for _, pod := range f.pods {
 			if !yield(pod.Number) {

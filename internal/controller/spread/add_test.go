@@ -20,7 +20,7 @@ import (
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
-func TestSpreadStandsBesideOtherControllers(t *testing.T) {
+func TestAddBesideOtherControllers(t *testing.T) {
 	operator, err := kit.NewOperator(&rest.Config{Host: "http://127.0.0.1:1"}, kit.Options{
 		Manager:  manager.Options{Metrics: server.Options{BindAddress: "0"}},
 		Election: kit.Election{Namespace: "demo", Name: "test", Identity: "test", LeaseDuration: time.Minute},
@@ -32,9 +32,9 @@ func TestSpreadStandsBesideOtherControllers(t *testing.T) {
 	if err := kit.New[*appsv1.StatefulSet](operator, "other").Build(nothing); err != nil {
 		t.Fatal(err)
 	}
-	s := &stage{t: t}
+	s := &harness{t: t}
 	err = Add(operator, Options{
-		Settings: settings, Board: s, Coverage: s, Scope: kit.NewScope(labels.Everything()),
+		Settings: settings, Allocator: s, Coverage: s, Scope: kit.NewScope(labels.Everything()),
 		Resync: time.Minute, Workers: 2, Metrics: prometheus.NewRegistry(),
 	})
 	if err != nil {
@@ -42,8 +42,8 @@ func TestSpreadStandsBesideOtherControllers(t *testing.T) {
 	}
 }
 
-// mounted gives every pod a number, and a volume that only nodes of one zone can access.
-func (s *stage) mounted(zone string) {
+// addVolume gives every pod a number, and a volume that only nodes of one zone can access.
+func (s *harness) addVolume(zone string) {
 	s.t.Helper()
 	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "disk"}}
 	volume.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
@@ -65,18 +65,18 @@ func (s *stage) mounted(zone string) {
 }
 
 func TestAPodIsNotMovedAwayFromItsVolume(t *testing.T) {
-	s := misplaced(t)
-	s.mounted("a")
-	s.must()
-	if s.moves() > 0 || s.annotated(v1alpha1.SpreadStatus) != "Rebalancing" {
+	s := newMisplacedHarness(t)
+	s.addVolume("a")
+	s.mustReconcile()
+	if s.countMoves() > 0 || s.annotation(v1alpha1.SpreadStatus) != "Rebalancing" {
 		t.Errorf("written: %v", s.writes)
 	}
-	s.create(readyNode("near", engine.Spot, zoned))
-	if _, err := s.nodes.Reconcile(t.Context(), readyNode("near", engine.Spot, zoned)); err != nil {
+	s.create(readyNode("near", engine.Spot, inZone))
+	if _, err := s.nodes.Reconcile(t.Context(), readyNode("near", engine.Spot, inZone)); err != nil {
 		t.Fatal(err)
 	}
-	s.must()
-	if s.moves() != 1 {
+	s.mustReconcile()
+	if s.countMoves() != 1 {
 		t.Errorf("written: %v", s.writes)
 	}
 }

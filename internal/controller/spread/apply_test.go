@@ -21,19 +21,19 @@ import (
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
-// misplaced returns a stage with all ten pods on on-demand nodes, six of which belong on spot nodes.
-func misplaced(t *testing.T) *stage {
+// newMisplacedHarness returns a stage with all ten pods on on-demand nodes, six of which belong on spot nodes.
+func newMisplacedHarness(t *testing.T) *harness {
 	t.Helper()
-	s := newStage(t, 10)
+	s := newHarness(t, 10)
 	s.covered = false
-	s.run(3)
+	s.runSteps(3)
 	s.covered = true
 	s.clock = s.clock.Add(time.Minute)
-	s.writes, s.told = nil, nil
+	s.writes, s.recorded = nil, nil
 	return s
 }
 
-func (s *stage) namespace(windows string) {
+func (s *harness) setNamespaceWindows(windows string) {
 	s.t.Helper()
 	namespace := &corev1.Namespace{}
 	if err := s.cluster.Get(s.t.Context(), client.ObjectKey{Name: "demo"}, namespace); err != nil {
@@ -43,114 +43,114 @@ func (s *stage) namespace(windows string) {
 	s.update(namespace)
 }
 
-// answer is the API server's response to every request to remove a pod.
-func (s *stage) answer(err error) {
+// setRemoveErr is the API server's response to every request to remove a pod.
+func (s *harness) setRemoveErr(err error) {
 	for _, pod := range s.pods() {
-		s.answers[pod.Name] = err
+		s.removeErrs[pod.Name] = err
 	}
 }
 
-func TestABudgetThatRefusesIsAskedAgainLater(t *testing.T) {
-	s := misplaced(t)
-	s.answer(tooMany)
-	if got := s.must(); got != kit.RequeueAfter(budgetAgain, "BlockedByPDB") {
+func TestRefusedEvictionIsRetriedLater(t *testing.T) {
+	s := newMisplacedHarness(t)
+	s.setRemoveErr(errBudgetExhausted)
+	if got := s.mustReconcile(); got != kit.RequeueAfter(budgetRetryDelay, "BlockedByPDB") {
 		t.Errorf("%+v", got)
 	}
-	s.expect("BlockedByPDB", "on-demand:10,spot:0")
-	s.answer(nil)
-	s.must() // another event has occurred
-	if s.moves() > 0 {
+	s.expectStatus("BlockedByPDB", "on-demand:10,spot:0")
+	s.setRemoveErr(nil)
+	s.mustReconcile() // another event has occurred
+	if s.countMoves() > 0 {
 		t.Errorf("asked again at once: %v", s.writes)
 	}
 	s.create(&policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "other"}})
-	s.must()
-	if s.moves() != 1 {
+	s.mustReconcile()
+	if s.countMoves() != 1 {
 		t.Errorf("the budgets have changed, and %v was written", s.writes)
 	}
 	if len(s.reasons()) > 0 {
-		t.Errorf("told %v", s.told)
+		t.Errorf("told %v", s.recorded)
 	}
 }
 
-func TestABudgetThatStaysSilentIsAskedAgainAfterAWhile(t *testing.T) {
-	s := misplaced(t)
-	s.answer(tooMany)
-	s.must()
-	s.answer(nil)
-	s.clock = s.clock.Add(budgetAgain)
-	s.must()
-	if s.moves() != 1 {
+func TestRefusedEvictionIsRetriedWithoutABudgetChange(t *testing.T) {
+	s := newMisplacedHarness(t)
+	s.setRemoveErr(errBudgetExhausted)
+	s.mustReconcile()
+	s.setRemoveErr(nil)
+	s.clock = s.clock.Add(budgetRetryDelay)
+	s.mustReconcile()
+	if s.countMoves() != 1 {
 		t.Errorf("written: %v", s.writes)
 	}
 }
 
 func TestSeveralBudgetsAreReportedAndRetriedSlowly(t *testing.T) {
-	s := misplaced(t)
-	s.answer(several)
-	if got := s.must(); got != kit.RequeueAfter(crowdedAgain, "BlockedByPDB") {
+	s := newMisplacedHarness(t)
+	s.setRemoveErr(errSeveralBudgets)
+	if got := s.mustReconcile(); got != kit.RequeueAfter(severalBudgetsRetryDelay, "BlockedByPDB") {
 		t.Errorf("%+v", got)
 	}
 	for range 50 {
 		s.clock = s.clock.Add(time.Second)
-		s.must()
+		s.mustReconcile()
 	}
-	s.expect("BlockedByPDB", "on-demand:10,spot:0")
-	if len(s.told) != 1 || s.told[0].reason != "ConfigurationError" || s.told[0].kind != "Warning" || !strings.Contains(s.told[0].note, "leave one") {
-		t.Errorf("told %+v", s.told)
+	s.expectStatus("BlockedByPDB", "on-demand:10,spot:0")
+	if len(s.recorded) != 1 || s.recorded[0].reason != "ConfigurationError" || s.recorded[0].eventType != "Warning" || !strings.Contains(s.recorded[0].note, "leave one") {
+		t.Errorf("told %+v", s.recorded)
 	}
-	s.start()
-	s.must()
-	if len(s.told) != 1 {
-		t.Errorf("told again after a restart: %+v", s.told)
+	s.startLeader()
+	s.mustReconcile()
+	if len(s.recorded) != 1 {
+		t.Errorf("told again after a restart: %+v", s.recorded)
 	}
-	s.answer(nil)
-	s.clock = s.clock.Add(crowdedAgain)
-	s.must()
-	if s.moves() != 1 {
+	s.setRemoveErr(nil)
+	s.clock = s.clock.Add(severalBudgetsRetryDelay)
+	s.mustReconcile()
+	if s.countMoves() != 1 {
 		t.Errorf("written: %v", s.writes)
 	}
 }
 
-func TestSeveralBudgetsAreSeenBeforeAnybodyIsAsked(t *testing.T) {
-	s := misplaced(t)
+func TestSeveralBudgetsAreDetectedBeforeEvicting(t *testing.T) {
+	s := newMisplacedHarness(t)
 	for _, name := range []string{"one", "two"} {
 		budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: name}}
 		budget.Spec.Selector, budget.Status.DisruptionsAllowed = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}, 5
 		s.create(budget)
 	}
-	s.must()
-	s.expect("BlockedByPDB", "on-demand:10,spot:0")
-	if got := s.reasons(); !slices.Equal(got, []string{"ConfigurationError"}) || s.moves() > 0 {
-		t.Errorf("told %v, written %v", s.told, s.writes)
+	s.mustReconcile()
+	s.expectStatus("BlockedByPDB", "on-demand:10,spot:0")
+	if got := s.reasons(); !slices.Equal(got, []string{"ConfigurationError"}) || s.countMoves() > 0 {
+		t.Errorf("told %v, written %v", s.recorded, s.writes)
 	}
 }
 
-func TestPodsThatAreGoneAreSilence(t *testing.T) {
-	for name, answer := range map[string]error{"gone": vanished, "another": other} {
+func TestMissingPodsAreIgnored(t *testing.T) {
+	for name, answer := range map[string]error{"gone": errNotFound, "another": errConflict} {
 		t.Run(name, func(t *testing.T) {
-			s := misplaced(t)
-			s.answer(answer)
-			s.must()
-			if len(s.told) > 0 || !s.memories.remember(s.of(s.deployment())).lastMove.IsZero() {
-				t.Errorf("told %v", s.told)
+			s := newMisplacedHarness(t)
+			s.setRemoveErr(answer)
+			s.mustReconcile()
+			if len(s.recorded) > 0 || !s.states.getOrCreate(s.toWorkload(s.getDeployment())).lastMove.IsZero() {
+				t.Errorf("told %v", s.recorded)
 			}
 		})
 	}
 }
 
-func TestNobodyElseIsTakenWhenAPodIsNoLongerWhatWasSeen(t *testing.T) {
-	for name, answer := range map[string]error{"gone": vanished, "another": other} {
+func TestApplyStopsAtAChangedPod(t *testing.T) {
+	for name, answer := range map[string]error{"gone": errNotFound, "another": errConflict} {
 		t.Run(name, func(t *testing.T) {
-			s := newStage(t, 10)
-			s.run(3)
+			s := newHarness(t, 10)
+			s.runSteps(3)
 			s.writes = nil
-			s.leave("spot-0")
-			s.answers["web-03"] = answer // the first of six existing ones
-			if got := s.must(); s.moves() > 0 || got != kit.RequeueAfter(changedAgain, "Rebalancing") {
+			s.removeNode("spot-0")
+			s.removeErrs["web-03"] = answer // the first of six existing ones
+			if got := s.mustReconcile(); s.countMoves() > 0 || got != kit.RequeueAfter(conflictRetryDelay, "Rebalancing") {
 				t.Errorf("written %v, and then %+v", s.writes, got)
 			}
-			delete(s.answers, "web-03")
-			if s.must(); s.moves() != 6 {
+			delete(s.removeErrs, "web-03")
+			if s.mustReconcile(); s.countMoves() != 6 {
 				t.Errorf("written %v", s.writes)
 			}
 		})
@@ -158,98 +158,98 @@ func TestNobodyElseIsTakenWhenAPodIsNoLongerWhatWasSeen(t *testing.T) {
 }
 
 func TestAPodThatHasJustGotANodeIsNotDeleted(t *testing.T) {
-	s := newStage(t, 10)
-	s.room[engine.Spot] = 0
-	s.run(3)
+	s := newHarness(t, 10)
+	s.maxPods[engine.Spot] = 0
+	s.runSteps(3)
 	s.clock, s.writes = s.clock.Add(settings.PendingDeadline), nil
-	late, err := s.replicas(t.Context(), s.of(s.deployment()).Key)
+	late, err := s.listPods(t.Context(), s.toWorkload(s.getDeployment()).Key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.keeper.replicas = func(context.Context, survey.Key) ([]*corev1.Pod, error) { return slices.Clone(late), nil }
-	s.room[engine.Spot] = 100
-	s.bind()
-	if got := s.must(); s.moves() > 0 || got != kit.RequeueAfter(changedAgain, "SpotUnavailable") {
+	s.controller.listPods = func(context.Context, survey.Key) ([]*corev1.Pod, error) { return slices.Clone(late), nil }
+	s.maxPods[engine.Spot] = 100
+	s.schedulePods()
+	if got := s.mustReconcile(); s.countMoves() > 0 || got != kit.RequeueAfter(conflictRetryDelay, "SpotUnavailable") {
 		t.Errorf("written %v, and then %+v", s.writes, got)
 	}
-	s.keeper.replicas = s.replicas
-	s.must()
-	s.expect("Balanced", "on-demand:4,spot:6")
+	s.controller.listPods = s.listPods
+	s.mustReconcile()
+	s.expectStatus("Balanced", "on-demand:4,spot:6")
 }
 
 func TestOtherAnswersAreErrors(t *testing.T) {
-	s := misplaced(t)
+	s := newMisplacedHarness(t)
 	denied := apierrors.NewForbidden(corev1.Resource("pods"), "", errors.New("a policy of ours"))
 	for answer, says := range map[error]string{
 		errDown: "the API server did not answer", context.DeadlineExceeded: "the API server did not answer",
-		busy: "the API server says TooManyRequests", broken: "the API server says InternalError", denied: "a policy of ours",
+		errBusy: "the API server says TooManyRequests", errInternal: "the API server says InternalError", denied: "a policy of ours",
 	} {
-		s.answer(answer)
+		s.setRemoveErr(answer)
 		if _, err := s.reconcile(); !errors.Is(err, answer) {
 			t.Errorf("%v instead of %v", err, answer)
 		}
-		s.expect("Rebalancing", "on-demand:10,spot:0")
-		if got := s.annotated(v1alpha1.SpreadReason); !strings.HasPrefix(got, "trying again: ") || !strings.HasSuffix(got, says) {
+		s.expectStatus("Rebalancing", "on-demand:10,spot:0")
+		if got := s.annotation(v1alpha1.SpreadReason); !strings.HasPrefix(got, "trying again: ") || !strings.HasSuffix(got, says) {
 			t.Errorf("the reason is %q", got)
 		}
 	}
-	s.answer(kit.ErrNotLeading)
-	s.refuse = kit.ErrNotLeading
+	s.setRemoveErr(kit.ErrNotLeading)
+	s.patchErr = kit.ErrNotLeading
 	if _, err := s.reconcile(); !errors.Is(err, kit.ErrNotLeading) {
 		t.Errorf("%v", err)
 	}
 }
 
-func TestWhatWasMovedIsToldOnceTheStatusIsWritten(t *testing.T) {
-	s := misplaced(t)
-	s.change(func(d *appsv1.Deployment) { delete(d.Annotations, "swarm.io/spread-status") })
-	s.refuse = errDown
-	if _, err := s.reconcile(); !errors.Is(err, errDown) || len(s.told) > 0 || s.moves() != 1 {
-		t.Fatalf("%v, told %v, written %v", err, s.told, s.writes)
+func TestMoveEventsFollowTheStatusPatch(t *testing.T) {
+	s := newMisplacedHarness(t)
+	s.editDeployment(func(d *appsv1.Deployment) { delete(d.Annotations, "swarm.io/spread-status") })
+	s.patchErr = errDown
+	if _, err := s.reconcile(); !errors.Is(err, errDown) || len(s.recorded) > 0 || s.countMoves() != 1 {
+		t.Fatalf("%v, told %v, written %v", err, s.recorded, s.writes)
 	}
-	s.refuse = nil
-	s.must()
-	if len(s.told) != 1 || s.told[0].reason != "PodRescheduled" || s.moves() != 1 {
-		t.Errorf("told %v, written %v", s.told, s.writes)
+	s.patchErr = nil
+	s.mustReconcile()
+	if len(s.recorded) != 1 || s.recorded[0].reason != "PodRescheduled" || s.countMoves() != 1 {
+		t.Errorf("told %v, written %v", s.recorded, s.writes)
 	}
 }
 
 func TestOverrideDeletes(t *testing.T) {
-	s := misplaced(t)
-	s.change(func(d *appsv1.Deployment) { d.Annotations["swarm.io/pdb-override"] = "true" })
-	s.must()
+	s := newMisplacedHarness(t)
+	s.editDeployment(func(d *appsv1.Deployment) { d.Annotations["swarm.io/pdb-override"] = "true" })
+	s.mustReconcile()
 	if !slices.ContainsFunc(s.writes, func(write string) bool { return strings.HasPrefix(write, "delete") }) {
 		t.Errorf("written: %v", s.writes)
 	}
 }
 
 func TestAWorkloadThatAdmissionNeverSees(t *testing.T) {
-	s := misplaced(t)
-	s.covered, s.never = false, "admission is disabled (webhook.enabled)"
-	s.run(20)
-	s.expect("Invalid: admission is disabled (webhook.enabled)", "on-demand:10,spot:0")
-	if got := s.annotated(v1alpha1.SpreadDesired); got != "on-demand:4,spot:6" {
+	s := newMisplacedHarness(t)
+	s.covered, s.unsupported = false, "admission is disabled (webhook.enabled)"
+	s.runSteps(20)
+	s.expectStatus("Invalid: admission is disabled (webhook.enabled)", "on-demand:10,spot:0")
+	if got := s.annotation(v1alpha1.SpreadDesired); got != "on-demand:4,spot:6" {
 		t.Errorf("wanted is %q", got)
 	}
-	if got := s.reasons(); !slices.Equal(got, []string{"ConfigurationError"}) || s.moves() > 0 {
-		t.Errorf("told %v, written %v", s.told, s.writes)
+	if got := s.reasons(); !slices.Equal(got, []string{"ConfigurationError"}) || s.countMoves() > 0 {
+		t.Errorf("told %v, written %v", s.recorded, s.writes)
 	}
 }
 
 func TestWindowsOfTheNamespace(t *testing.T) {
-	s := misplaced(t)
-	s.namespace("0 3 * * * for 1h")
-	if got := s.must(); got != kit.RequeueAfter(s.clock.Truncate(24*time.Hour).Add(27*time.Hour).Sub(s.clock), "Rebalancing") || s.moves() > 0 {
+	s := newMisplacedHarness(t)
+	s.setNamespaceWindows("0 3 * * * for 1h")
+	if got := s.mustReconcile(); got != kit.RequeueAfter(s.clock.Truncate(24*time.Hour).Add(27*time.Hour).Sub(s.clock), "Rebalancing") || s.countMoves() > 0 {
 		t.Errorf("%+v, written %v", got, s.writes)
 	}
-	s.namespace("at night")
-	s.must()
-	if got := s.annotated(v1alpha1.SpreadStatus); !strings.HasPrefix(got, "Invalid: disruption-windows: ") || s.moves() > 0 {
+	s.setNamespaceWindows("at night")
+	s.mustReconcile()
+	if got := s.annotation(v1alpha1.SpreadStatus); !strings.HasPrefix(got, "Invalid: disruption-windows: ") || s.countMoves() > 0 {
 		t.Errorf("%s, written %v", got, s.writes)
 	}
-	s.namespace("")
-	s.must()
-	if s.moves() != 1 {
+	s.setNamespaceWindows("")
+	s.mustReconcile()
+	if s.countMoves() != 1 {
 		t.Errorf("written %v", s.writes)
 	}
 }

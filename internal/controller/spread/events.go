@@ -19,57 +19,57 @@ const (
 	reconciliationSuccess = "ReconciliationSuccess"
 )
 
-// happening becomes an event once the annotations are written.
-type happening struct {
-	kind, reason, note string
-	about              *corev1.ObjectReference // nil for the workload alone
+// pendingEvent becomes an event once the annotations are written.
+type pendingEvent struct {
+	eventType, reason, note string
+	related                 *corev1.ObjectReference // nil for the workload alone
 }
 
-// tell emits pending events, and one for a status that differs from the last one reported: by this process or, before it started, in the
+// publishEvents emits pending events, and one for a status that differs from the last one reported: by this process or, before it started, in the
 // annotations.
-func (k *keeper) tell(of subject, annotated string, made Plan) {
-	memory := of.memory
-	before, status := memory.status, made.status()
+func (c *controller) publishEvents(t target, previousStatus string, plan Plan) {
+	state := t.state
+	before, status := state.reportedStatus, plan.statusText()
 	if before == "" {
-		before = annotated
+		before = previousStatus
 	}
 	if status != before {
-		memory.news = append(memory.news, became(made)...)
+		state.pendingEvents = append(state.pendingEvents, statusEvents(plan)...)
 	}
-	if bound := made.Decision.ImmovablePods; bound != "" && bound != memory.bound {
-		memory.news = append(memory.news, happening{kind: corev1.EventTypeWarning, reason: configurationError, note: bound})
+	if bound := plan.Decision.ImmovablePods; bound != "" && bound != state.reportedImmovable {
+		state.pendingEvents = append(state.pendingEvents, pendingEvent{eventType: corev1.EventTypeWarning, reason: configurationError, note: bound})
 	}
-	for _, news := range memory.news {
-		k.record(of.Workload, news)
+	for _, event := range state.pendingEvents {
+		c.emit(t.Workload, event)
 	}
-	memory.news, memory.status, memory.bound = nil, status, made.Decision.ImmovablePods
+	state.pendingEvents, state.reportedStatus, state.reportedImmovable = nil, status, plan.Decision.ImmovablePods
 }
 
-// became returns the events for a new status.
-func became(made Plan) []happening {
-	decision := made.Decision
+// statusEvents returns the events for a new status.
+func statusEvents(plan Plan) []pendingEvent {
+	decision := plan.Decision
 	switch {
 	case decision.Status == engine.Invalid:
-		return []happening{{kind: corev1.EventTypeWarning, reason: configurationError, note: fmt.Sprintf("%s (%s)", made.Fault, decision.Reason)}}
-	case made.Fault != "":
-		return []happening{{kind: corev1.EventTypeWarning, reason: configurationError, note: made.Fault}}
+		return []pendingEvent{{eventType: corev1.EventTypeWarning, reason: configurationError, note: fmt.Sprintf("%s (%s)", plan.Problem, decision.Reason)}}
+	case plan.Problem != "":
+		return []pendingEvent{{eventType: corev1.EventTypeWarning, reason: configurationError, note: plan.Problem}}
 	case decision.Status == engine.SpotUnavailable:
-		return []happening{{kind: corev1.EventTypeWarning, reason: spotUnavailable, note: decision.Reason}}
+		return []pendingEvent{{eventType: corev1.EventTypeWarning, reason: spotUnavailable, note: decision.Reason}}
 	case decision.Status == engine.Balanced:
-		return []happening{{kind: corev1.EventTypeNormal, reason: reconciliationSuccess, note: decision.Reason}}
+		return []pendingEvent{{eventType: corev1.EventTypeNormal, reason: reconciliationSuccess, note: decision.Reason}}
 	}
 	return nil
 }
 
-// record refers to the workload without its resource version, with which no two events would be aggregated.
-func (k *keeper) record(workload survey.Workload, news happening) {
+// emit refers to the workload without its resource version, with which no two events would be aggregated.
+func (c *controller) emit(workload survey.Workload, event pendingEvent) {
 	regarding := &corev1.ObjectReference{
 		APIVersion: appsv1.SchemeGroupVersion.String(), Kind: string(workload.Key.Kind),
 		Namespace: workload.Key.Namespace, Name: workload.Key.Name, UID: workload.GetUID(),
 	}
 	var related runtime.Object
-	if news.about != nil {
-		related = news.about
+	if event.related != nil {
+		related = event.related
 	}
-	k.recorder.Eventf(regarding, related, news.kind, news.reason, "Reconcile", "%s", news.note)
+	c.recorder.Eventf(regarding, related, event.eventType, event.reason, "Reconcile", "%s", event.note)
 }

@@ -10,19 +10,19 @@ import (
 // metrics are computed at each scrape, from memory, and by the leader only: the sum over all replicas is correct. Object names are never
 // labels.
 type metrics struct {
-	moves    *prometheus.CounterVec
-	memories *memories
-	nodes    *nodes
+	moves  *prometheus.CounterVec
+	states *stateStore
+	nodes  *nodeTracker
 }
 
 var (
-	workloadsShown = prometheus.NewDesc("swarm_spread_workloads", "Workloads that are spread, by their status.", []string{"status"}, nil)
-	podsShown      = prometheus.NewDesc("swarm_spread_pods", "Pods of workloads that are spread, by class of nodes, as wanted and as they are.", []string{"class", "state"}, nil)
-	nodesShown     = prometheus.NewDesc("swarm_spread_nodes", "Nodes by class, and by whether their labels say so.", []string{"class", "labels"}, nil)
+	workloadsDesc = prometheus.NewDesc("swarm_spread_workloads", "Workloads that are spread, by their status.", []string{"status"}, nil)
+	podsDesc      = prometheus.NewDesc("swarm_spread_pods", "Pods of workloads that are spread, by class of nodes, as wanted and as they are.", []string{"class", "state"}, nil)
+	nodesDesc     = prometheus.NewDesc("swarm_spread_nodes", "Nodes by class, and by whether their labels say so.", []string{"class", "labels"}, nil)
 )
 
-func newMetrics(registry prometheus.Registerer, memories *memories, nodes *nodes) *metrics {
-	m := &metrics{memories: memories, nodes: nodes, moves: promauto.With(registry).NewCounterVec(prometheus.CounterOpts{
+func newMetrics(registry prometheus.Registerer, memories *stateStore, nodes *nodeTracker) *metrics {
+	m := &metrics{states: memories, nodes: nodes, moves: promauto.With(registry).NewCounterVec(prometheus.CounterOpts{
 		Name: "swarm_spread_moves_total", Help: "Pods that were taken away, so that their replacement comes up elsewhere."}, []string{"verb", "from", "to"})}
 	registry.MustRegister(m)
 	return m
@@ -30,68 +30,68 @@ func newMetrics(registry prometheus.Registerer, memories *memories, nodes *nodes
 
 // Describe implements prometheus.Collector.
 func (m *metrics) Describe(to chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{workloadsShown, podsShown, nodesShown} {
+	for _, desc := range []*prometheus.Desc{workloadsDesc, podsDesc, nodesDesc} {
 		to <- desc
 	}
 }
 
 // Collect implements prometheus.Collector.
 func (m *metrics) Collect(to chan<- prometheus.Metric) {
-	view := m.nodes.known()
-	if view == nil {
+	snap := m.nodes.latest()
+	if snap == nil {
 		return // this is not the leader, or not yet
 	}
-	show := func(desc *prometheus.Desc, value int, labels ...string) {
+	emit := func(desc *prometheus.Desc, value int, labels ...string) {
 		to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(value), labels...)
 	}
-	statuses, desired, current := m.memories.totals()
+	statuses, desired, current := m.states.totals()
 	for _, word := range []engine.Status{engine.Balanced, engine.Rebalancing, engine.SpotUnavailable, engine.BlockedByPDB, engine.Invalid} {
-		show(workloadsShown, statuses[word], string(word))
+		emit(workloadsDesc, statuses[word], string(word))
 	}
 	for state, total := range map[string]engine.Distribution{"desired": desired, "current": current} {
-		show(podsShown, total.Spot, string(engine.Spot), state)
-		show(podsShown, total.OnDemand, string(engine.OnDemand), state)
+		emit(podsDesc, total.Spot, string(engine.Spot), state)
+		emit(podsDesc, total.OnDemand, string(engine.OnDemand), state)
 	}
-	for of, count := range view.kinds() {
-		show(nodesShown, count, string(of.class), of.labels)
+	for of, count := range snap.countByKind() {
+		emit(nodesDesc, count, string(of.class), of.labels)
 	}
 }
 
 // totals sums all managed workloads.
-func (m *memories) totals() (statuses map[engine.Status]int, desired, current engine.Distribution) {
-	m.lock.Lock()
-	defer m.lock.Unlock()
+func (s *stateStore) totals() (statuses map[engine.Status]int, desired, current engine.Distribution) {
+	s.lock.Lock()
+	defer s.lock.Unlock()
 	statuses = map[engine.Status]int{}
-	for _, of := range m.shown {
-		statuses[of.Status]++
-		desired.Spot, desired.OnDemand = desired.Spot+of.Desired.Spot, desired.OnDemand+of.Desired.OnDemand
-		current.Spot, current.OnDemand = current.Spot+of.Current.Spot, current.OnDemand+of.Current.OnDemand
+	for _, decision := range s.decisions {
+		statuses[decision.Status]++
+		desired.Spot, desired.OnDemand = desired.Spot+decision.Desired.Spot, desired.OnDemand+decision.Desired.OnDemand
+		current.Spot, current.OnDemand = current.Spot+decision.Current.Spot, current.OnDemand+decision.Current.OnDemand
 	}
 	return statuses, desired, current
 }
 
-// labelled is a node's class and the label that determines it.
-type labelled struct {
+// nodeKind is a node's class and the label that determines it.
+type nodeKind struct {
 	class  engine.Class
 	labels string
 }
 
-// kinds counts nodes.
-func (l landscape) kinds() map[labelled]int {
-	counts := map[labelled]int{{engine.Spot, "labelled"}: 0, {engine.OnDemand, "labelled"}: 0}
-	for _, node := range l.nodes {
-		of := labelled{node.Class, "labelled"}
+// countByKind counts nodes.
+func (s nodeSnapshot) countByKind() map[nodeKind]int {
+	counts := map[nodeKind]int{{engine.Spot, "labelled"}: 0, {engine.OnDemand, "labelled"}: 0}
+	for _, node := range s.byName {
+		kind := nodeKind{node.Class, "labelled"}
 		if node.LabelProblem != "" {
-			of.labels = string(node.LabelProblem)
+			kind.labels = string(node.LabelProblem)
 		}
-		counts[of]++
+		counts[kind]++
 	}
 	return counts
 }
 
-// known returns the landscape, nil before its first use.
-func (n *nodes) known() *landscape {
+// latest returns the landscape, nil before its first use.
+func (n *nodeTracker) latest() *nodeSnapshot {
 	n.lock.Lock()
 	defer n.lock.Unlock()
-	return n.view
+	return n.current
 }

@@ -21,80 +21,80 @@ import (
 )
 
 const (
-	// gathering is how long changes of nodes are collected before all workloads are reconciled: many come and go together.
-	gathering = 50 * time.Millisecond
-	// mostLost limits the deleted nodes that are remembered by name.
-	mostLost = 1024
+	// notifyDelay is how long changes of nodes are collected before all workloads are reconciled: many come and go together.
+	notifyDelay = 50 * time.Millisecond
+	// maxDeletedNodes limits the deleted nodes that are remembered by name.
+	maxDeletedNodes = 1024
 )
 
-// nodes evaluates every node when it changes, and not for every workload.
-type nodes struct {
-	settings survey.Settings
-	cached   client.Reader
-	live     client.Reader // past the cache
-	changed  func()
-	now      func() time.Time
+// nodeTracker evaluates every node when it changes, and not for every workload.
+type nodeTracker struct {
+	settings     survey.Settings
+	cachedReader client.Reader
+	liveReader   client.Reader // past the cache
+	onChange     func()
+	now          func() time.Time
 
-	lock    sync.Mutex
-	view    *landscape // nil until first used
-	lost    map[string]bool
-	pending bool // changed is about to be called
+	lock          sync.Mutex
+	current       *nodeSnapshot // nil until first used
+	deletedNodes  map[string]bool
+	notifyPending bool // changed is about to be called
 }
 
-// landscape is an immutable snapshot of all nodes, so that readers need no lock.
-type landscape struct {
-	nodes          map[string]survey.Node
-	spot, onDemand time.Time // when a node of that class last began to accept pods
+// nodeSnapshot is an immutable snapshot of all nodes, so that readers need no lock.
+type nodeSnapshot struct {
+	byName                               map[string]survey.Node
+	spotAvailableAt, onDemandAvailableAt time.Time // when a node of that class last began to accept pods
 }
 
-// offers reports whether any node of a class accepts pods.
-func (l landscape) offers(class engine.Class) bool {
-	for _, node := range l.nodes {
-		if node.Class == class && welcomes(node) {
+// hasCapacity reports whether any node of a class accepts pods.
+func (s nodeSnapshot) hasCapacity(class engine.Class) bool {
+	for _, node := range s.byName {
+		if node.Class == class && acceptsPods(node) {
 			return true
 		}
 	}
 	return false
 }
 
-func (l *landscape) returned(class engine.Class) *time.Time {
+func (s *nodeSnapshot) availableAt(class engine.Class) *time.Time {
 	if class == engine.Spot {
-		return &l.spot
+		return &s.spotAvailableAt
 	}
-	return &l.onDemand
+	return &s.onDemandAvailableAt
 }
 
-func welcomes(node survey.Node) bool { return node.Schedulable && node.Notice == "" }
+func acceptsPods(node survey.Node) bool { return node.Schedulable && node.Notice == "" }
 
 // Reconcile evaluates a node.
-func (n *nodes) Reconcile(ctx context.Context, node *corev1.Node) (kit.Result, error) {
-	if _, err := n.landscape(ctx); err != nil {
+func (n *nodeTracker) Reconcile(ctx context.Context, node *corev1.Node) (kit.Result, error) {
+	if _, err := n.load(ctx); err != nil {
 		return kit.Done(), err
 	}
-	n.note(n.settings.Node(node))
+	n.update(n.settings.Node(node))
 	return kit.Done(), nil
 }
 
-// landscape returns the known nodes, complete from the first call on: a pod on a missing node would be moved.
-func (n *nodes) landscape(ctx context.Context) (landscape, error) {
+// load returns the known nodes, complete from the first call on: a pod on a missing node would be moved.
+func (n *nodeTracker) load(ctx context.Context) (nodeSnapshot, error) {
 	n.lock.Lock()
 	defer n.lock.Unlock()
-	if n.view != nil {
-		return *n.view, nil
+	if n.current != nil {
+		return *n.current, nil
 	}
 	list := &corev1.NodeList{}
-	if err := n.cached.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-		return landscape{}, fmt.Errorf("list nodes: %w", err)
+	if err := n.cachedReader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		return nodeSnapshot{}, fmt.Errorf("list nodes: %w", err)
 	}
-	n.view, n.lost = &landscape{nodes: make(map[string]survey.Node, len(list.Items))}, map[string]bool{}
+	n.current, n.deletedNodes = &nodeSnapshot{byName: make(map[string]survey.Node, len(list.Items))}, map[string]bool{}
 	for i := range list.Items {
-		judged := n.noticed(survey.Node{}, n.settings.Node(&list.Items[i]))
-		n.view.nodes[judged.Name] = judged
-		if last := n.view.returned(judged.Class); welcomes(judged) && readySince(&list.Items[i]).After(*last) {
+		judged := n.withInterruptedAt(survey.Node{}, n.settings.Node(&list.Items[i]))
+		n.current.byName[judged.Name] = judged
+		if last := n.current.availableAt(judged.Class); acceptsPods(judged) && readySince(&list.Items[i]).After(*last) {
 			*last = readySince(&list.Items[i])
 		}
 	}
-	return *n.view, nil
+	return *n.current, nil
 }
 
 func readySince(node *corev1.Node) time.Time {
@@ -106,30 +106,30 @@ func readySince(node *corev1.Node) time.Time {
 	return time.Time{}
 }
 
-// note updates the state of a node.
-func (n *nodes) note(judged survey.Node) {
+// update updates the state of a node.
+func (n *nodeTracker) update(node survey.Node) {
 	n.lock.Lock()
 	defer n.lock.Unlock()
-	before, known := n.view.nodes[judged.Name]
-	delete(n.lost, judged.Name)
-	judged = n.noticed(before, judged)
-	if known && equality.Semantic.DeepEqual(before, judged) {
+	before, exists := n.current.byName[node.Name]
+	delete(n.deletedNodes, node.Name)
+	node = n.withInterruptedAt(before, node)
+	if exists && equality.Semantic.DeepEqual(before, node) {
 		return
 	}
-	next := *n.view
-	next.nodes = maps.Clone(next.nodes)
-	next.nodes[judged.Name] = judged
-	if welcomes(judged) && (!known || begins(before, judged)) {
-		*next.returned(judged.Class) = n.now()
+	next := *n.current
+	next.byName = maps.Clone(next.byName)
+	next.byName[node.Name] = node
+	if acceptsPods(node) && (!exists || beganAccepting(before, node)) {
+		*next.availableAt(node.Class) = n.now()
 	}
-	n.view = &next
-	if !known || !alike(before, judged) {
-		n.tell()
+	n.current = &next
+	if !exists || !equalForWorkloads(before, node) {
+		n.notify()
 	}
 }
 
-// noticed sets the time at which the interruption of a node was first seen.
-func (n *nodes) noticed(before, after survey.Node) survey.Node {
+// withInterruptedAt sets the time at which the interruption of a node was first seen.
+func (n *nodeTracker) withInterruptedAt(before, after survey.Node) survey.Node {
 	switch {
 	case !after.Interrupted():
 	case before.Interrupted():
@@ -140,101 +140,101 @@ func (n *nodes) noticed(before, after survey.Node) survey.Node {
 	return after
 }
 
-// begins reports whether a node that accepts pods accepted fewer before: none, those of the other class, or only pods with more
+// beganAccepting reports whether a node that accepts pods accepted fewer before: none, those of the other class, or only pods with more
 // tolerations.
-func begins(before, after survey.Node) bool {
-	return !welcomes(before) || before.Class != after.Class || slices.ContainsFunc(before.Taints, func(taint corev1.Taint) bool {
+func beganAccepting(before, after survey.Node) bool {
+	return !acceptsPods(before) || before.Class != after.Class || slices.ContainsFunc(before.Taints, func(taint corev1.Taint) bool {
 		return !slices.ContainsFunc(after.Taints, func(left corev1.Taint) bool { return left.MatchTaint(&taint) && left.Value == taint.Value })
 	})
 }
 
-// alike reports whether a change makes no difference to any workload.
-func alike(before, after survey.Node) bool {
+// equalForWorkloads reports whether a change makes no difference to any workload.
+func equalForWorkloads(before, after survey.Node) bool {
 	before.Labels, after.Labels = nil, nil
 	return equality.Semantic.DeepEqual(before, after)
 }
 
-// lose removes a deleted node.
-func (n *nodes) lose(name types.NamespacedName) {
+// remove removes a deleted node.
+func (n *nodeTracker) remove(name types.NamespacedName) {
 	n.lock.Lock()
 	defer n.lock.Unlock()
-	if n.view == nil {
+	if n.current == nil {
 		return
 	}
-	if _, known := n.view.nodes[name.Name]; !known {
+	if _, known := n.current.byName[name.Name]; !known {
 		return
 	}
-	next := *n.view
-	next.nodes = maps.Clone(next.nodes)
-	delete(next.nodes, name.Name)
-	n.view = &next
-	n.miss(name.Name)
-	n.tell()
+	next := *n.current
+	next.byName = maps.Clone(next.byName)
+	delete(next.byName, name.Name)
+	n.current = &next
+	n.markDeleted(name.Name)
+	n.notify()
 }
 
-// miss remembers that a node was deleted.
-func (n *nodes) miss(name string) {
-	if len(n.lost) >= mostLost {
-		clear(n.lost) // unknown nodes are looked up again
+// markDeleted remembers that a node was deleted.
+func (n *nodeTracker) markDeleted(name string) {
+	if len(n.deletedNodes) >= maxDeletedNodes {
+		clear(n.deletedNodes) // unknown nodes are looked up again
 	}
-	n.lost[name] = true
+	n.deletedNodes[name] = true
 }
 
-// tell notifies all workloads, after a short delay.
-func (n *nodes) tell() {
-	if n.pending {
+// notify notifies all workloads, after a short delay.
+func (n *nodeTracker) notify() {
+	if n.notifyPending {
 		return
 	}
-	n.pending = true
-	time.AfterFunc(gathering, func() {
+	n.notifyPending = true
+	time.AfterFunc(notifyDelay, func() {
 		n.lock.Lock()
-		n.pending = false
+		n.notifyPending = false
 		n.lock.Unlock()
-		n.changed()
+		n.onChange()
 	})
 }
 
-// around returns the landscape for some pods. The cache may have a pod before its node, and a pod without a node would be moved, so that
+// snapshotFor returns the landscape for some pods. The cache may have a pod before its node, and a pod without a node would be moved, so that
 // an unknown node is looked up past the cache.
-func (n *nodes) around(ctx context.Context, pods []*corev1.Pod) (landscape, error) {
-	view, err := n.landscape(ctx)
+func (n *nodeTracker) snapshotFor(ctx context.Context, pods []*corev1.Pod) (nodeSnapshot, error) {
+	snap, err := n.load(ctx)
 	if err != nil {
-		return view, err
+		return snap, err
 	}
-	own := false
+	cloned := false
 	for _, pod := range pods {
-		if _, known := view.nodes[pod.Spec.NodeName]; known || pod.Spec.NodeName == "" || n.isLost(pod.Spec.NodeName) {
+		if _, known := snap.byName[pod.Spec.NodeName]; known || pod.Spec.NodeName == "" || n.isDeleted(pod.Spec.NodeName) {
 			continue
 		}
-		node, err := n.lookUp(ctx, pod.Spec.NodeName)
+		node, err := n.getLive(ctx, pod.Spec.NodeName)
 		if err != nil {
-			return view, err
+			return snap, err
 		}
 		if node == nil {
 			continue
 		}
-		if !own {
-			view.nodes, own = maps.Clone(view.nodes), true
+		if !cloned {
+			snap.byName, cloned = maps.Clone(snap.byName), true
 		}
-		view.nodes[node.Name] = n.settings.Node(node)
+		snap.byName[node.Name] = n.settings.Node(node)
 	}
-	return view, nil
+	return snap, nil
 }
 
-func (n *nodes) isLost(name string) bool {
+func (n *nodeTracker) isDeleted(name string) bool {
 	n.lock.Lock()
 	defer n.lock.Unlock()
-	return n.lost[name]
+	return n.deletedNodes[name]
 }
 
-// lookUp reads a node from the API server, nil if it does not exist.
-func (n *nodes) lookUp(ctx context.Context, name string) (*corev1.Node, error) {
+// getLive reads a node from the API server, nil if it does not exist.
+func (n *nodeTracker) getLive(ctx context.Context, name string) (*corev1.Node, error) {
 	node := &corev1.Node{}
-	err := n.live.Get(ctx, client.ObjectKey{Name: name}, node)
+	err := n.liveReader.Get(ctx, client.ObjectKey{Name: name}, node)
 	if apierrors.IsNotFound(err) {
 		n.lock.Lock()
 		defer n.lock.Unlock()
-		n.miss(name)
+		n.markDeleted(name)
 		return nil, nil
 	}
 	if err != nil {

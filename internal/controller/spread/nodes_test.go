@@ -22,20 +22,20 @@ func readyNode(name string, class engine.Class, edits ...func(*corev1.Node)) *co
 	return node
 }
 
-func cordoned(node *corev1.Node) { node.Spec.Unschedulable = true }
-func notified(node *corev1.Node) {
+func withCordon(node *corev1.Node) { node.Spec.Unschedulable = true }
+func withNotice(node *corev1.Node) {
 	node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: "going", Effect: corev1.TaintEffectNoSchedule})
 }
-func tainted(node *corev1.Node) {
+func withTaint(node *corev1.Node) {
 	node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: "starting", Effect: corev1.TaintEffectNoSchedule})
 }
-func zoned(node *corev1.Node) { node.Labels["zone"] = "a" }
-func beating(node *corev1.Node) {
+func inZone(node *corev1.Node) { node.Labels["zone"] = "a" }
+func withHeartbeat(node *corev1.Node) {
 	node.ResourceVersion, node.Status.Conditions[0].LastHeartbeatTime = "2", metav1.NewTime(noon.Add(time.Minute))
 }
-func departing(node *corev1.Node) { node.DeletionTimestamp = &metav1.Time{Time: noon} }
+func beingDeleted(node *corev1.Node) { node.DeletionTimestamp = &metav1.Time{Time: noon} }
 
-func TestNodesReturnWhenTheyBeginToTakePods(t *testing.T) {
+func TestNodeAvailability(t *testing.T) {
 	spot := func(edits ...func(*corev1.Node)) *corev1.Node { return readyNode("n", engine.Spot, edits...) }
 	for name, test := range map[string]struct {
 		before, after *corev1.Node
@@ -43,59 +43,59 @@ func TestNodesReturnWhenTheyBeginToTakePods(t *testing.T) {
 		woken         bool // matters to workloads
 		returned      bool
 	}{
-		"heartbeat":           {spot(), spot(beating), false, false, false},
-		"label":               {spot(), spot(zoned), true, false, false},
-		"cordoned":            {spot(), spot(cordoned), true, true, false},
-		"uncordoned":          {spot(cordoned), spot(), true, true, true},
-		"notice":              {spot(), spot(notified), true, true, false},
-		"notice taken back":   {spot(notified), spot(), true, true, true},
-		"taint":               {spot(), spot(tainted), true, true, false},
-		"taint taken off":     {spot(tainted), spot(), true, true, true},
+		"heartbeat":           {spot(), spot(withHeartbeat), false, false, false},
+		"label":               {spot(), spot(inZone), true, false, false},
+		"cordoned":            {spot(), spot(withCordon), true, true, false},
+		"uncordoned":          {spot(withCordon), spot(), true, true, true},
+		"notice":              {spot(), spot(withNotice), true, true, false},
+		"notice taken back":   {spot(withNotice), spot(), true, true, true},
+		"taint":               {spot(), spot(withTaint), true, true, false},
+		"taint taken off":     {spot(withTaint), spot(), true, true, true},
 		"other class":         {readyNode("n", engine.OnDemand), spot(), true, true, true},
 		"new":                 {nil, spot(), true, true, true},
-		"new and closed":      {nil, spot(cordoned), true, true, false},
-		"being deleted":       {spot(), spot(departing), true, true, false},
-		"still being deleted": {spot(departing), spot(departing, beating), false, false, false},
+		"new and closed":      {nil, spot(withCordon), true, true, false},
+		"being deleted":       {spot(), spot(beingDeleted), true, true, false},
+		"still being deleted": {spot(beingDeleted), spot(beingDeleted, withHeartbeat), false, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			later := noon.Add(time.Hour)
-			n := &nodes{settings: settings, changed: func() {}, now: func() time.Time { return later }, view: &landscape{nodes: map[string]survey.Node{}}, lost: map[string]bool{}}
+			n := &nodeTracker{settings: settings, onChange: func() {}, now: func() time.Time { return later }, current: &nodeSnapshot{byName: map[string]survey.Node{}}, deletedNodes: map[string]bool{}}
 			if test.before != nil {
-				n.view = &landscape{nodes: map[string]survey.Node{"n": settings.Node(test.before)}}
-				if heard := n.news().Update(event.UpdateEvent{ObjectOld: test.before, ObjectNew: test.after}); heard != test.heard {
-					t.Errorf("heard %t", heard)
+				n.current = &nodeSnapshot{byName: map[string]survey.Node{"n": settings.Node(test.before)}}
+				if passes := n.nodeChanged().Update(event.UpdateEvent{ObjectOld: test.before, ObjectNew: test.after}); passes != test.heard {
+					t.Errorf("heard %t", passes)
 				}
 			}
 			if _, err := n.Reconcile(t.Context(), test.after); err != nil {
 				t.Fatal(err)
 			}
-			if n.pending != test.woken || n.known().spot.Equal(later) != test.returned {
-				t.Errorf("woken %t, returned %s", n.pending, n.known().spot)
+			if n.notifyPending != test.woken || n.latest().spotAvailableAt.Equal(later) != test.returned {
+				t.Errorf("woken %t, returned %s", n.notifyPending, n.latest().spotAvailableAt)
 			}
 		})
 	}
 }
 
 // The deadline of a node counts from when its interruption notice was first seen, not from an earlier cordon.
-func TestNoticeIsDatedOnce(t *testing.T) {
+func TestInterruptionTimeIsRecordedOnce(t *testing.T) {
 	now := noon
-	n := &nodes{settings: settings, changed: func() {}, now: func() time.Time { return now }}
-	n.view, n.lost = &landscape{nodes: map[string]survey.Node{}}, map[string]bool{}
+	n := &nodeTracker{settings: settings, onChange: func() {}, now: func() time.Time { return now }}
+	n.current, n.deletedNodes = &nodeSnapshot{byName: map[string]survey.Node{}}, map[string]bool{}
 	for _, c := range []struct {
 		reason string
 		node   *corev1.Node
 		want   time.Duration // after noon; -1: no time
 	}{
 		{"a node like others", readyNode("n", engine.Spot), -1},
-		{"cordoned", readyNode("n", engine.Spot, cordoned), -1},
-		{"noticed", readyNode("n", engine.Spot, cordoned, notified), 2 * time.Minute},
-		{"still noticed", readyNode("n", engine.Spot, notified, tainted), 2 * time.Minute},
-		{"being deleted as well", readyNode("n", engine.Spot, notified, departing), 2 * time.Minute},
+		{"cordoned", readyNode("n", engine.Spot, withCordon), -1},
+		{"noticed", readyNode("n", engine.Spot, withCordon, withNotice), 2 * time.Minute},
+		{"still noticed", readyNode("n", engine.Spot, withNotice, withTaint), 2 * time.Minute},
+		{"being deleted as well", readyNode("n", engine.Spot, withNotice, beingDeleted), 2 * time.Minute},
 		{"the notice was taken back", readyNode("n", engine.Spot), -1},
-		{"noticed again", readyNode("n", engine.Spot, notified), 6 * time.Minute},
+		{"noticed again", readyNode("n", engine.Spot, withNotice), 6 * time.Minute},
 	} {
-		n.note(settings.Node(c.node))
-		got := n.known().nodes["n"].InterruptedAt
+		n.update(settings.Node(c.node))
+		got := n.latest().byName["n"].InterruptedAt
 		if c.want < 0 && !got.IsZero() || c.want >= 0 && !got.Time.Equal(noon.Add(c.want)) {
 			t.Errorf("%s: %s", c.reason, got)
 		}
@@ -103,32 +103,32 @@ func TestNoticeIsDatedOnce(t *testing.T) {
 	}
 }
 
-func TestALeaderBeginsWithWhatTheNodesSay(t *testing.T) {
-	s := newStage(t, 1)
-	view, err := s.nodes.landscape(t.Context())
-	if want := s.clock.Add(-time.Hour); err != nil || len(view.nodes) != 4 || !view.spot.Equal(want) || !view.onDemand.Equal(want) {
+func TestLeaderStartsWithNodeConditions(t *testing.T) {
+	s := newHarness(t, 1)
+	view, err := s.nodes.load(t.Context())
+	if want := s.clock.Add(-time.Hour); err != nil || len(view.byName) != 4 || !view.spotAvailableAt.Equal(want) || !view.onDemandAvailableAt.Equal(want) {
 		t.Errorf("%+v: %v", view, err)
 	}
 }
 
-func TestManyChangesWakeOnce(t *testing.T) {
+func TestNodeChangesAreBatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		woken := 0
-		n := &nodes{settings: settings, changed: func() { woken++ }, now: time.Now, view: &landscape{nodes: map[string]survey.Node{}}, lost: map[string]bool{}}
+		calls := 0
+		n := &nodeTracker{settings: settings, onChange: func() { calls++ }, now: time.Now, current: &nodeSnapshot{byName: map[string]survey.Node{}}, deletedNodes: map[string]bool{}}
 		for _, name := range []string{"a", "b", "c"} {
-			n.note(settings.Node(readyNode(name, engine.Spot)))
+			n.update(settings.Node(readyNode(name, engine.Spot)))
 		}
-		time.Sleep(10 * gathering)
+		time.Sleep(10 * notifyDelay)
 		synctest.Wait()
-		if woken != 1 {
-			t.Errorf("woken %d times", woken)
+		if calls != 1 {
+			t.Errorf("woken %d times", calls)
 		}
 	})
 }
 
-func TestAPodThatIsHeardOfBeforeItsNodeStays(t *testing.T) {
-	s := newStage(t, 10)
-	s.run(5)
+func TestPodOnAnUncachedNodeStays(t *testing.T) {
+	s := newHarness(t, 10)
+	s.runSteps(5)
 	s.writes = nil
 	node := readyNode("spot-9", engine.Spot)
 	s.create(node) // not in the cache
@@ -138,16 +138,16 @@ func TestAPodThatIsHeardOfBeforeItsNodeStays(t *testing.T) {
 			s.update(&pod)
 		}
 	}
-	s.must()
-	if s.moves() > 0 || s.nodes.known().nodes["spot-9"].Name != "" {
+	s.mustReconcile()
+	if s.countMoves() > 0 || s.nodes.latest().byName["spot-9"].Name != "" {
 		t.Errorf("written %v", s.writes)
 	}
 	if _, err := s.nodes.Reconcile(t.Context(), node); err != nil {
 		t.Fatal(err)
 	}
-	s.leave("spot-9")
-	s.must()
-	if s.moves() == 0 {
+	s.removeNode("spot-9")
+	s.mustReconcile()
+	if s.countMoves() == 0 {
 		t.Error("its node is gone, and the pod stays")
 	}
 }

@@ -16,8 +16,8 @@ import (
 
 var errUnread = errors.New("cannot be read")
 
-// unreadable returns the cluster of a stage that fails to read objects or lists of this type.
-func (s *stage) unreadable(of any) client.WithWatch {
+// failingClient returns the cluster of a stage that fails to read objects or lists of this type.
+func (s *harness) failingClient(of any) client.WithWatch {
 	fails := fmt.Sprintf("%T", of)
 	return interceptor.NewClient(s.cluster, interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
@@ -36,23 +36,23 @@ func (s *stage) unreadable(of any) client.WithWatch {
 }
 
 // A pod on an unknown node looks like one on a deleted node, and a pod without budgets like one that may be evicted.
-func TestNothingIsMovedOnWhatCannotBeRead(t *testing.T) {
-	for reason, spoil := range map[string]func(*stage){
-		"pods": func(s *stage) {
-			s.keeper.replicas = func(context.Context, survey.Key) ([]*corev1.Pod, error) { return nil, errUnread }
+func TestNothingIsMovedOnReadErrors(t *testing.T) {
+	for reason, breakRead := range map[string]func(*harness){
+		"pods": func(s *harness) {
+			s.controller.listPods = func(context.Context, survey.Key) ([]*corev1.Pod, error) { return nil, errUnread }
 		},
-		"nodes": func(s *stage) {
-			s.nodes.view, s.nodes.cached = nil, s.unreadable(&corev1.NodeList{})
+		"nodes": func(s *harness) {
+			s.nodes.current, s.nodes.cachedReader = nil, s.failingClient(&corev1.NodeList{})
 		},
-		"a node that is new": func(s *stage) {
-			s.nodes.view, s.nodes.live = &landscape{}, s.unreadable(&corev1.Node{})
+		"a node that is new": func(s *harness) {
+			s.nodes.current, s.nodes.liveReader = &nodeSnapshot{}, s.failingClient(&corev1.Node{})
 		},
-		"budgets":          func(s *stage) { s.client = s.unreadable(&policyv1.PodDisruptionBudgetList{}) },
-		"disruption hours": func(s *stage) { s.client = s.unreadable(&corev1.Namespace{}) },
+		"budgets":          func(s *harness) { s.client = s.failingClient(&policyv1.PodDisruptionBudgetList{}) },
+		"disruption hours": func(s *harness) { s.client = s.failingClient(&corev1.Namespace{}) },
 	} {
 		t.Run(reason, func(t *testing.T) {
-			s := misplaced(t)
-			spoil(s)
+			s := newMisplacedHarness(t)
+			breakRead(s)
 			if _, err := s.reconcile(); !errors.Is(err, errUnread) || len(s.writes) > 0 {
 				t.Errorf("got %v, wrote %v", err, s.writes)
 			}
@@ -60,20 +60,20 @@ func TestNothingIsMovedOnWhatCannotBeRead(t *testing.T) {
 	}
 }
 
-func TestNodeIsJudgedAgainWhenNodesCannotBeListed(t *testing.T) {
-	s := newStage(t, 1)
-	s.nodes.view, s.nodes.cached = nil, s.unreadable(&corev1.NodeList{})
+func TestNodeIsRetriedWhenNodesCannotBeListed(t *testing.T) {
+	s := newHarness(t, 1)
+	s.nodes.current, s.nodes.cachedReader = nil, s.failingClient(&corev1.NodeList{})
 	if _, err := s.nodes.Reconcile(t.Context(), readyNode("n", "spot")); !errors.Is(err, errUnread) {
 		t.Errorf("got %v", err)
 	}
 }
 
-func TestLostNodesAreRememberedUpToALimit(t *testing.T) {
-	s := newStage(t, 1)
-	s.must()
-	for n := range 2*mostLost + 1 {
-		if s.nodes.miss(fmt.Sprint(n)); len(s.nodes.lost) > mostLost || !s.nodes.isLost(fmt.Sprint(n)) {
-			t.Fatalf("%d lost nodes are remembered", len(s.nodes.lost))
+func TestDeletedNodesAreBounded(t *testing.T) {
+	s := newHarness(t, 1)
+	s.mustReconcile()
+	for n := range 2*maxDeletedNodes + 1 {
+		if s.nodes.markDeleted(fmt.Sprint(n)); len(s.nodes.deletedNodes) > maxDeletedNodes || !s.nodes.isDeleted(fmt.Sprint(n)) {
+			t.Fatalf("%d lost nodes are remembered", len(s.nodes.deletedNodes))
 		}
 	}
 }

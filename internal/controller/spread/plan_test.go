@@ -17,28 +17,28 @@ func keyOf(name string) survey.Key {
 
 var noon = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 
-// strayed returns a world in which one of two pods is to be moved to spot nodes: evicted, or deleted if it has waited in vain.
-func strayed(pending bool) engine.Snapshot {
+// newInput returns a world in which one of two pods is to be moved to spot nodes: evicted, or deleted if it has waited in vain.
+func newInput(pending bool) engine.Snapshot {
 	pods := []engine.Pod{
 		{Name: "a", Number: 0, AssignedClass: engine.OnDemand, NodeClass: engine.OnDemand, Phase: engine.Ready},
 		{Name: "b", Number: 1, AssignedClass: engine.Spot, NodeClass: engine.OnDemand, Phase: engine.Ready},
 	}
-	world := engine.Snapshot{
+	input := engine.Snapshot{
 		Policy: &engine.Policy{SpotPercent: 50}, Replicas: 2, Pods: pods, Now: noon, PendingDeadline: time.Minute,
 		Spot: engine.Capacity{Nodes: 1}, OnDemand: engine.Capacity{Nodes: 1}, Budget: engine.Budget{Allowed: engine.NoLimit, Step: 1},
 	}
 	if pending {
-		world.Spot.Nodes, world.Spot.Static = 0, true
-		world.Pods[1].NodeClass, world.Pods[1].Phase = "", engine.Pending
+		input.Spot.Nodes, input.Spot.Static = 0, true
+		input.Pods[1].NodeClass, input.Pods[1].Phase = "", engine.Pending
 	}
-	return world
+	return input
 }
 
 func TestPlan(t *testing.T) {
-	soon, late := noon.Add(10*time.Second), noon.Add(time.Hour)
+	soon, later := noon.Add(10*time.Second), noon.Add(time.Hour)
 	for name, test := range map[string]struct {
 		pending bool
-		seen    sight
+		seen    workloadSnapshot
 		hold    string
 		problem string
 		wish    string // the problem of the workload's own annotations
@@ -50,60 +50,60 @@ func TestPlan(t *testing.T) {
 		again  time.Time
 	}{
 		"a pod is moved":   {moves: 1, status: "Rebalancing", reason: "moving 1 pod"},
-		"the windows turn": {seen: sight{rules: rules{turn: late}}, moves: 1, status: "Rebalancing", reason: "moving 1 pod", again: late},
+		"the windows turn": {seen: workloadSnapshot{constraints: constraints{recheckAt: later}}, moves: 1, status: "Rebalancing", reason: "moving 1 pod", again: later},
 		"the windows are closed": {
-			seen: sight{rules: rules{hold: "closed", turn: late}}, hold: "closed", status: "Rebalancing", reason: "waiting: closed", again: late},
+			seen: workloadSnapshot{constraints: constraints{hold: "closed", recheckAt: later}}, hold: "closed", status: "Rebalancing", reason: "waiting: closed", again: later},
 		"a pod that waits in vain goes in spite of windows": {
-			pending: true, seen: sight{rules: rules{hold: "closed"}}, hold: "closed", moves: 1, status: "SpotUnavailable", reason: "1 pod short on spot nodes, which have no room"},
+			pending: true, seen: workloadSnapshot{constraints: constraints{hold: "closed"}}, hold: "closed", moves: 1, status: "SpotUnavailable", reason: "1 pod short on spot nodes, which have no room"},
 		"read-only": {
-			seen: sight{rules: rules{still: "read-only", hold: "read-only"}}, hold: "read-only", status: "Rebalancing", reason: "waiting: read-only"},
+			seen: workloadSnapshot{constraints: constraints{frozen: "read-only", hold: "read-only"}}, hold: "read-only", status: "Rebalancing", reason: "waiting: read-only"},
 		"read-only, and a pod waits in vain": {
-			pending: true, seen: sight{rules: rules{still: "read-only"}}, hold: "read-only", status: "SpotUnavailable", reason: "waiting: read-only"},
+			pending: true, seen: workloadSnapshot{constraints: constraints{frozen: "read-only"}}, hold: "read-only", status: "SpotUnavailable", reason: "waiting: read-only"},
 		"never covered": {
-			seen: sight{rules: rules{never: "no webhook", still: "no webhook"}}, hold: "no webhook", problem: "no webhook", status: "Invalid: no webhook", reason: "nothing is moved"},
+			seen: workloadSnapshot{constraints: constraints{unsupported: "no webhook", frozen: "no webhook"}}, hold: "no webhook", problem: "no webhook", status: "Invalid: no webhook", reason: "nothing is moved"},
 		"windows that cannot be read": {
-			seen: sight{rules: rules{wrong: "what?", hold: "what?"}}, hold: "what?", problem: "what?", status: "Invalid: what?", reason: "Ready pods stay where they are"},
+			seen: workloadSnapshot{constraints: constraints{invalid: "what?", hold: "what?"}}, hold: "what?", problem: "what?", status: "Invalid: what?", reason: "Ready pods stay where they are"},
 		"a bad setting": {
 			problem: "101", wish: "101", moves: 1, status: "Invalid: 101", reason: "the last good setting stays: at least 0 on-demand, 50% spot"},
 		"budgets have refused": {
-			seen: sight{budgets: "a@1"}, refused: refusal{reason: "budget", budgets: "a@1", until: soon}, status: "BlockedByPDB", reason: "budget", again: soon},
+			seen: workloadSnapshot{budgetVersions: "a@1"}, refused: refusal{reason: "budget", budgetVersions: "a@1", retryAt: soon}, status: "BlockedByPDB", reason: "budget", again: soon},
 		"budgets have changed since": {
-			seen: sight{budgets: "a@2"}, refused: refusal{reason: "budget", budgets: "a@1", until: soon}, moves: 1, status: "Rebalancing", reason: "moving 1 pod"},
+			seen: workloadSnapshot{budgetVersions: "a@2"}, refused: refusal{reason: "budget", budgetVersions: "a@1", retryAt: soon}, moves: 1, status: "Rebalancing", reason: "moving 1 pod"},
 		"budgets have refused long ago": {
-			refused: refusal{reason: "budget", until: noon}, moves: 1, status: "Rebalancing", reason: "moving 1 pod"},
+			refused: refusal{reason: "budget", retryAt: noon}, moves: 1, status: "Rebalancing", reason: "moving 1 pod"},
 		"budgets have refused, and a pod waits in vain": {
-			pending: true, refused: refusal{reason: "budget", until: soon}, moves: 1, status: "SpotUnavailable", reason: "1 pod short on spot nodes, which have no room"},
+			pending: true, refused: refusal{reason: "budget", retryAt: soon}, moves: 1, status: "SpotUnavailable", reason: "1 pod short on spot nodes, which have no room"},
 		"several budgets": {
-			seen: sight{crowded: true}, hold: "2 budgets", status: "BlockedByPDB", reason: "2 budgets"},
+			seen: workloadSnapshot{severalBudgets: true}, hold: "2 budgets", status: "BlockedByPDB", reason: "2 budgets"},
 		"several budgets have refused, and one has changed": {
-			seen: sight{budgets: "a@2,b@1", crowded: true}, refused: refusal{reason: "several", budgets: "a@1,b@1", until: soon, crowded: true}, status: "BlockedByPDB", reason: "several", again: soon},
+			seen: workloadSnapshot{budgetVersions: "a@2,b@1", severalBudgets: true}, refused: refusal{reason: "several", budgetVersions: "a@1,b@1", retryAt: soon, severalBudgets: true}, status: "BlockedByPDB", reason: "several", again: soon},
 		"several budgets have refused, and one is left": {
-			seen: sight{budgets: "a@1"}, refused: refusal{reason: "several", budgets: "a@1,b@1", until: soon, crowded: true}, moves: 1, status: "Rebalancing", reason: "moving 1 pod"},
+			seen: workloadSnapshot{budgetVersions: "a@1"}, refused: refusal{reason: "several", budgetVersions: "a@1,b@1", retryAt: soon, severalBudgets: true}, moves: 1, status: "Rebalancing", reason: "moving 1 pod"},
 		"several budgets have refused, of which the cache knows one": {
-			seen: sight{budgets: "a@1"}, refused: refusal{reason: "several", budgets: "a@1", until: soon, crowded: true}, status: "BlockedByPDB", reason: "several", again: soon},
+			seen: workloadSnapshot{budgetVersions: "a@1"}, refused: refusal{reason: "several", budgetVersions: "a@1", retryAt: soon, severalBudgets: true}, status: "BlockedByPDB", reason: "several", again: soon},
 	} {
 		t.Run(name, func(t *testing.T) {
-			test.seen.world = strayed(test.pending)
-			test.seen.world.Hold, test.seen.world.Problem = test.hold, test.problem
-			made := plan(test.seen, subject{wish: survey.Spec{Problem: test.wish}, memory: &memory{refused: test.refused}, now: noon})
-			if len(made.Moves) != test.moves || made.status() != test.status || made.Decision.Reason != test.reason || !made.Again.Equal(test.again) {
+			test.seen.input = newInput(test.pending)
+			test.seen.input.Hold, test.seen.input.Problem = test.hold, test.problem
+			p := makePlan(test.seen, target{spec: survey.Spec{Problem: test.wish}, state: &workloadState{lastRefusal: test.refused}, now: noon})
+			if len(p.Moves) != test.moves || p.statusText() != test.status || p.Decision.Reason != test.reason || !p.RecheckAt.Equal(test.again) {
 				t.Errorf("%d moves, %q, %q, again %s\nwant %d, %q, %q, %s",
-					len(made.Moves), made.status(), made.Decision.Reason, made.Again, test.moves, test.status, test.reason, test.again)
+					len(p.Moves), p.statusText(), p.Decision.Reason, p.RecheckAt, test.moves, test.status, test.reason, test.again)
 			}
 		})
 	}
 }
 
 func TestWindows(t *testing.T) {
-	for text, want := range map[string]rules{
+	for text, want := range map[string]constraints{
 		"":                                {},
-		"0 11 * * * for 2h":               {turn: noon.Add(time.Hour)},
-		"0 13 * * * for 2h":               {turn: noon.Add(time.Hour), hold: "the disruption windows are closed until 2026-05-01T13:00:00Z"},
-		"0 13 * * * for 2h; * 12 * * * x": {wrong: "?"},
+		"0 11 * * * for 2h":               {recheckAt: noon.Add(time.Hour)},
+		"0 13 * * * for 2h":               {recheckAt: noon.Add(time.Hour), hold: "the disruption windows are closed until 2026-05-01T13:00:00Z"},
+		"0 13 * * * for 2h; * 12 * * * x": {invalid: "?"},
 	} {
-		got := windowed(text, noon)
-		if want.wrong != "" {
-			if got.wrong == "" || got.hold != got.wrong || !got.turn.IsZero() {
+		got := evaluateWindows(text, noon)
+		if want.invalid != "" {
+			if got.invalid == "" || got.hold != got.invalid || !got.recheckAt.IsZero() {
 				t.Errorf("%q: %+v", text, got)
 			}
 			continue
@@ -114,19 +114,19 @@ func TestWindows(t *testing.T) {
 	}
 }
 
-func TestWhoseWindowsCount(t *testing.T) {
-	s := newStage(t, 1)
+func TestWindowsPrecedence(t *testing.T) {
+	s := newHarness(t, 1)
 	s.settings.Windows = "configured"
-	of := subject{Workload: survey.Deployment(s.deployment())}
+	web := target{Workload: survey.Deployment(s.getDeployment())}
 	expect := func(want string) {
 		t.Helper()
-		if got, err := s.windows(t.Context(), of); got != want || err != nil {
+		if got, err := s.windowsText(t.Context(), web); got != want || err != nil {
 			t.Errorf("%q counts, want %q: %v", got, want, err)
 		}
 	}
 	expect("configured")
-	s.namespace("namespace's")
+	s.setNamespaceWindows("namespace's")
 	expect("namespace's")
-	of.wish.Windows = "own"
+	web.spec.Windows = "own"
 	expect("own")
 }

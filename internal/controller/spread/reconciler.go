@@ -3,7 +3,7 @@
 //
 // It promises:
 //   - Unmanaged workloads cost no reads. Our annotations are removed when a workload stops being managed.
-//   - Pods are only ever removed, by eviction or, if they never ran or the workload requests it, by deletion; always by UID, and only
+//   - ListPods are only ever removed, by eviction or, if they never ran or the workload requests it, by deletion; always by UID, and only
 //     where admission places their replacement.
 //   - An eviction that a disruption budget refuses is not requested again before the budget changes or some time has passed.
 //   - The state of a workload is written in one patch of its own annotations, when they change. A stable workload causes no request at
@@ -33,12 +33,12 @@ import (
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
-// name is the reporting controller of events, and the prefix of the controller names.
-const name = "spread"
+// controllerName is the reporting controller of events, and the prefix of the controller names.
+const controllerName = "spread"
 
-// A Board informs admission which classes accept pods.
-type Board interface {
-	Judged(workload survey.Key, shortage engine.ClassStates)
+// An Allocator informs admission which classes accept pods.
+type Allocator interface {
+	SetClassStates(workload survey.Key, shortage engine.ClassStates)
 	Forget(workload survey.Key)
 }
 
@@ -49,56 +49,56 @@ type Coverage interface {
 
 // Options are the configuration and the dependencies of this controller.
 type Options struct {
-	Settings survey.Settings
-	Pods     survey.PodLister
-	Board    Board
-	Coverage Coverage
-	Scope    *kit.Scope
-	Resync   time.Duration
-	Workers  int
-	Metrics  prometheus.Registerer
+	Settings  survey.Settings
+	ListPods  survey.PodLister
+	Allocator Allocator
+	Coverage  Coverage
+	Scope     *kit.Scope
+	Resync    time.Duration
+	Workers   int
+	Metrics   prometheus.Registerer
 }
 
 // A keeper keeps workloads of any kind spread.
-type keeper struct {
-	client   client.Client
-	replicas survey.PodLister
-	recorder events.EventRecorder
-	settings survey.Settings
-	board    Board
-	coverage Coverage
-	nodes    *nodes
-	memories *memories
-	metrics  *metrics
-	signals  map[v1alpha1.WorkloadKind]*kit.Trigger
-	resync   time.Duration
-	now      func() time.Time
+type controller struct {
+	client    client.Client
+	listPods  survey.PodLister
+	recorder  events.EventRecorder
+	settings  survey.Settings
+	allocator Allocator
+	coverage  Coverage
+	nodes     *nodeTracker
+	states    *stateStore
+	metrics   *metrics
+	triggers  map[v1alpha1.WorkloadKind]*kit.Trigger
+	resync    time.Duration
+	now       func() time.Time
 }
 
 // Add adds the spread controllers to the operator: one for each kind of workload, and one for nodes.
 func Add(operator *kit.Operator, options Options) error {
-	k := &keeper{
-		client: operator.GetClient(), replicas: options.Pods, recorder: operator.GetEventRecorder(name), settings: options.Settings,
-		board: options.Board, coverage: options.Coverage, memories: newMemories(options.Settings), resync: options.Resync, now: time.Now,
-		signals: map[v1alpha1.WorkloadKind]*kit.Trigger{v1alpha1.WorkloadDeployment: {}, v1alpha1.WorkloadStatefulSet: {}},
+	c := &controller{
+		client: operator.GetClient(), listPods: options.ListPods, recorder: operator.GetEventRecorder(controllerName), settings: options.Settings,
+		allocator: options.Allocator, coverage: options.Coverage, states: newStateStore(options.Settings), resync: options.Resync, now: time.Now,
+		triggers: map[v1alpha1.WorkloadKind]*kit.Trigger{v1alpha1.WorkloadDeployment: {}, v1alpha1.WorkloadStatefulSet: {}},
 	}
-	k.nodes = &nodes{settings: options.Settings, cached: operator.GetClient(), live: operator.GetAPIReader(), changed: k.wake, now: time.Now}
-	k.metrics = newMetrics(options.Metrics, k.memories, k.nodes)
+	c.nodes = &nodeTracker{settings: options.Settings, cachedReader: operator.GetClient(), liveReader: operator.GetAPIReader(), onChange: c.triggerAll, now: time.Now}
+	c.metrics = newMetrics(options.Metrics, c.states, c.nodes)
 	return errors.Join(
-		kit.New[*corev1.Node](operator, name+"-nodes").Predicates(k.nodes.news()).IncludeDeleting().OnDeleted(kit.Forget(k.nodes.lose)).Build(k.nodes),
-		add(operator, options, &reconciler[*appsv1.Deployment]{k, v1alpha1.WorkloadDeployment, survey.Deployment}),
-		add(operator, options, &reconciler[*appsv1.StatefulSet]{k, v1alpha1.WorkloadStatefulSet, survey.StatefulSet}),
+		kit.New[*corev1.Node](operator, controllerName+"-nodes").Predicates(c.nodes.nodeChanged()).IncludeDeleting().OnDeleted(kit.Forget(c.nodes.remove)).Build(c.nodes),
+		add(operator, options, &reconciler[*appsv1.Deployment]{c, v1alpha1.WorkloadDeployment, survey.Deployment}),
+		add(operator, options, &reconciler[*appsv1.StatefulSet]{c, v1alpha1.WorkloadStatefulSet, survey.StatefulSet}),
 	)
 }
 
 func add[T client.Object](operator *kit.Operator, options Options, r *reconciler[T]) error {
-	return kit.New[T](operator, name+"-"+strings.ToLower(string(r.kind))).
+	return kit.New[T](operator, controllerName+"-"+strings.ToLower(string(r.kind))).
 		Secondary().
-		Predicates(r.news()).
-		Watches(&corev1.Pod{}, r.workload, podNews()).
-		Watches(&policyv1.PodDisruptionBudget{}, r.neighbours, budgetNews()).
-		Watches(&corev1.Namespace{}, r.inhabitants, windowNews(r.settings)).
-		TriggeredBy(r.signals[r.kind]).
+		Predicates(r.workloadChanged()).
+		Watches(&corev1.Pod{}, r.workloadOfPod, podChanged()).
+		Watches(&policyv1.PodDisruptionBudget{}, r.workloadsNear, budgetChanged()).
+		Watches(&corev1.Namespace{}, r.workloadsIn, windowsChanged(r.settings)).
+		TriggeredBy(r.triggers[r.kind]).
 		OnDeleted(kit.Forget(r.forget)).
 		OnOutOfScope(r.forget).
 		Namespaces(options.Scope).
@@ -108,55 +108,55 @@ func add[T client.Object](operator *kit.Operator, options Options, r *reconciler
 
 // A reconciler keeps workloads of one kind spread.
 type reconciler[T client.Object] struct {
-	*keeper
-	kind v1alpha1.WorkloadKind
-	of   func(T) survey.Workload
+	*controller
+	kind       v1alpha1.WorkloadKind
+	toWorkload func(T) survey.Workload
 }
 
 // Reconcile advances a workload by one step.
 func (r *reconciler[T]) Reconcile(ctx context.Context, object T) (kit.Result, error) {
-	workload := r.of(object)
-	wish := r.settings.Spec(workload)
-	if !wish.Managed() {
+	workload := r.toWorkload(object)
+	spec := r.settings.Spec(workload)
+	if !spec.Managed() {
 		return kit.Done(), r.release(ctx, workload)
 	}
-	return r.keep(ctx, subject{workload, wish, r.memories.remember(workload), r.now()})
+	return r.reconcileTarget(ctx, target{workload, spec, r.states.getOrCreate(workload), r.now()})
 }
 
-func (r *reconciler[T]) forget(workload types.NamespacedName) {
-	r.keeper.forget(survey.Key{Kind: r.kind, NamespacedName: workload})
+func (r *reconciler[T]) forget(name types.NamespacedName) {
+	r.controller.forget(survey.Key{Kind: r.kind, NamespacedName: name})
 }
 
-// subject is a managed workload during one reconcile.
-type subject struct {
+// target is a managed workload during one reconcile.
+type target struct {
 	survey.Workload
 
-	wish   survey.Spec
-	memory *memory
-	now    time.Time
+	spec  survey.Spec
+	state *workloadState
+	now   time.Time
 }
 
-func (k *keeper) keep(ctx context.Context, of subject) (kit.Result, error) {
-	seen, err := k.observe(ctx, of)
+func (c *controller) reconcileTarget(ctx context.Context, t target) (kit.Result, error) {
+	snap, err := c.observe(ctx, t)
 	if err != nil {
 		return kit.Done(), err
 	}
-	made := plan(seen, of)
-	k.memories.learn(of.memory, made.Decision.Classes, seen.landscape)
+	plan := makePlan(snap, t)
+	c.states.update(t.state, plan.Decision.Classes, snap.nodes)
 	// Before any pod is removed: its replacement is admitted at once.
-	k.board.Judged(of.Key, made.Decision.Classes)
-	err = k.apply(ctx, of, seen, &made)
-	return k.report(ctx, of, made, err)
+	c.allocator.SetClassStates(t.Key, plan.Decision.Classes)
+	err = c.apply(ctx, t, snap, &plan)
+	return c.report(ctx, t, plan, err)
 }
 
-func (k *keeper) forget(workload survey.Key) {
-	k.memories.forget(workload)
-	k.board.Forget(workload)
+func (c *controller) forget(workload survey.Key) {
+	c.states.forget(workload)
+	c.allocator.Forget(workload)
 }
 
-// wake triggers a reconcile of every managed workload.
-func (k *keeper) wake() {
-	for _, workload := range k.memories.managed("") {
-		k.signals[workload.Kind].Now(workload.NamespacedName)
+// triggerAll triggers a reconcile of every managed workload.
+func (c *controller) triggerAll() {
+	for _, workload := range c.states.managedKeys("") {
+		c.triggers[workload.Kind].Now(workload.NamespacedName)
 	}
 }

@@ -21,97 +21,97 @@ import (
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
-// written are the annotations that only this controller writes.
-var written = []v1alpha1.SpreadAnnotation{v1alpha1.SpreadDesired, v1alpha1.SpreadCurrent, v1alpha1.SpreadStatus, v1alpha1.SpreadReason, v1alpha1.SpreadSettings}
+// ownAnnotations are the annotations that only this controller writes.
+var ownAnnotations = []v1alpha1.SpreadAnnotation{v1alpha1.SpreadDesired, v1alpha1.SpreadCurrent, v1alpha1.SpreadStatus, v1alpha1.SpreadReason, v1alpha1.SpreadSettings}
 
 // report writes the changes, if any, and then emits events.
-func (k *keeper) report(ctx context.Context, of subject, made Plan, failed error) (kit.Result, error) {
-	if errors.Is(failed, kit.ErrNotLeading) {
-		return kit.Done(), failed
+func (c *controller) report(ctx context.Context, t target, plan Plan, applyErr error) (kit.Result, error) {
+	if errors.Is(applyErr, kit.ErrNotLeading) {
+		return kit.Done(), applyErr
 	}
-	if failed != nil {
-		made.fail(failed)
+	if applyErr != nil {
+		plan.setError(applyErr)
 	}
-	k.memories.show(of.Key, made.Decision)
-	before := of.memory.annotations(of.Workload)
-	if err := k.write(ctx, of, before, k.annotations(before, made)); err != nil {
-		return kit.Done(), errors.Join(failed, err)
+	c.states.setDecision(t.Key, plan.Decision)
+	before := t.state.annotations(t.Workload)
+	if err := c.writeAnnotations(ctx, t, before, c.annotations(before, plan)); err != nil {
+		return kit.Done(), errors.Join(applyErr, err)
 	}
-	k.tell(of, before[k.settings.Key(v1alpha1.SpreadStatus)], made)
-	if failed != nil {
-		return kit.Done(), failed
+	c.publishEvents(t, before[c.settings.Key(v1alpha1.SpreadStatus)], plan)
+	if applyErr != nil {
+		return kit.Done(), applyErr
 	}
-	return k.next(made, of.now), nil
+	return c.requeue(plan, t.now), nil
 }
 
 // annotations returns our annotations as they should be. Without a policy in force the wanted split is unknown, and the last one is kept.
-func (k *keeper) annotations(before map[string]string, made Plan) map[string]string {
+func (c *controller) annotations(before map[string]string, plan Plan) map[string]string {
 	wanted := map[string]string{
-		k.settings.Key(v1alpha1.SpreadCurrent): made.Decision.Current.String(),
-		k.settings.Key(v1alpha1.SpreadStatus):  made.status(),
+		c.settings.Key(v1alpha1.SpreadCurrent): plan.Decision.Current.String(),
+		c.settings.Key(v1alpha1.SpreadStatus):  plan.statusText(),
 	}
-	if word := made.Decision.Status; word != engine.Balanced && word != engine.Invalid { // these need no reason
-		wanted[k.settings.Key(v1alpha1.SpreadReason)] = made.Decision.Reason
+	if word := plan.Decision.Status; word != engine.Balanced && word != engine.Invalid { // these need no reason
+		wanted[c.settings.Key(v1alpha1.SpreadReason)] = plan.Decision.Reason
 	}
-	settings := k.settings.Key(v1alpha1.SpreadSettings)
+	settings := c.settings.Key(v1alpha1.SpreadSettings)
 	if kept, found := before[settings]; found {
 		wanted[settings] = kept
 	}
-	if made.Policy != nil {
-		wanted[settings] = made.Policy.String()
-		wanted[k.settings.Key(v1alpha1.SpreadDesired)] = made.Decision.Desired.String()
+	if plan.Policy != nil {
+		wanted[settings] = plan.Policy.String()
+		wanted[c.settings.Key(v1alpha1.SpreadDesired)] = plan.Decision.Desired.String()
 	}
 	return wanted
 }
 
-// difference returns the merge patch from before to wanted: a value, or nil to remove a key.
-func (k *keeper) difference(before, wanted map[string]string) map[string]any {
+// annotationPatch returns the merge patch from before to wanted: a value, or nil to remove a key.
+func (c *controller) annotationPatch(before, wanted map[string]string) map[string]any {
 	patch := map[string]any{}
-	for _, annotation := range written {
-		key := k.settings.Key(annotation)
+	for _, annotation := range ownAnnotations {
+		key := c.settings.Key(annotation)
 		had, found := before[key]
-		switch want, wants := wanted[key]; {
-		case wants && (!found || had != want):
+		switch want, isWanted := wanted[key]; {
+		case isWanted && (!found || had != want):
 			patch[key] = want
-		case found && !wants:
+		case found && !isWanted:
 			patch[key] = nil
 		}
 	}
 	return patch
 }
 
-// write stores the annotations and remembers them until the cache has them.
-func (k *keeper) write(ctx context.Context, of subject, before, wanted map[string]string) error {
-	patch := k.difference(before, wanted)
+// writeAnnotations stores the annotations and remembers them until the cache has them.
+func (c *controller) writeAnnotations(ctx context.Context, t target, before, wanted map[string]string) error {
+	patch := c.annotationPatch(before, wanted)
 	if len(patch) == 0 {
 		return nil
 	}
-	version, err := k.patch(ctx, of.Workload, patch)
+	version, err := c.patchAnnotations(ctx, t.Workload, patch)
 	if err != nil || version == "" {
 		return err
 	}
-	of.memory.wrote, of.memory.version = maps.Clone(before), version
-	if of.memory.wrote == nil {
-		of.memory.wrote = map[string]string{}
+	t.state.patchedAnnotations, t.state.patchedVersion = maps.Clone(before), version
+	if t.state.patchedAnnotations == nil {
+		t.state.patchedAnnotations = map[string]string{}
 	}
 	for key, value := range patch {
-		delete(of.memory.wrote, key)
+		delete(t.state.patchedAnnotations, key)
 		if text, is := value.(string); is {
-			of.memory.wrote[key] = text
+			t.state.patchedAnnotations[key] = text
 		}
 	}
 	return nil
 }
 
-// patch changes annotations of this very workload, and nothing else. It returns the new version, "" if the workload is gone.
-func (k *keeper) patch(ctx context.Context, workload survey.Workload, annotations map[string]any) (string, error) {
+// patchAnnotations changes annotations of this very workload, and nothing else. It returns the new version, "" if the workload is gone.
+func (c *controller) patchAnnotations(ctx context.Context, workload survey.Workload, annotations map[string]any) (string, error) {
 	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": workload.GetUID(), "annotations": annotations}})
 	if err != nil {
 		return "", fmt.Errorf("annotate %s: %w", workload.Key, err)
 	}
 	object := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: workload.Key.Namespace, Name: workload.Key.Name}}
 	object.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind(string(workload.Key.Kind)))
-	err = k.client.Patch(ctx, object, client.RawPatch(types.MergePatchType, body))
+	err = c.client.Patch(ctx, object, client.RawPatch(types.MergePatchType, body))
 	if apierrors.IsNotFound(err) {
 		return "", nil
 	}
@@ -122,24 +122,24 @@ func (k *keeper) patch(ctx context.Context, workload survey.Workload, annotation
 }
 
 // release forgets a workload that is not managed, and removes our annotations.
-func (k *keeper) release(ctx context.Context, workload survey.Workload) error {
-	k.forget(workload.Key)
-	patch := k.difference(workload.GetAnnotations(), nil)
+func (c *controller) release(ctx context.Context, workload survey.Workload) error {
+	c.forget(workload.Key)
+	patch := c.annotationPatch(workload.GetAnnotations(), nil)
 	if len(patch) == 0 {
 		return nil
 	}
-	_, err := k.patch(ctx, workload, patch)
+	_, err := c.patchAnnotations(ctx, workload, patch)
 	return err
 }
 
-// next returns when to reconcile again: for what the plan waits for and, in any case, periodically with jitter. Workloads that are not
+// requeue returns when to reconcile again: for what the plan waits for and, in any case, periodically with jitter. Workloads that are not
 // managed are not reconciled periodically, so this is not left to kit.
-func (k *keeper) next(made Plan, now time.Time) kit.Result {
-	if k.resync > 0 {
-		made.look(now.Add(k.resync - rand.N(k.resync/10+1)))
+func (c *controller) requeue(plan Plan, now time.Time) kit.Result {
+	if c.resync > 0 {
+		plan.scheduleRecheck(now.Add(c.resync - rand.N(c.resync/10+1)))
 	}
-	if made.Again.IsZero() {
+	if plan.RecheckAt.IsZero() {
 		return kit.Done()
 	}
-	return kit.RequeueAfter(max(made.Again.Sub(now), time.Millisecond), string(made.Decision.Status))
+	return kit.RequeueAfter(max(plan.RecheckAt.Sub(now), time.Millisecond), string(plan.Decision.Status))
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
-func TestOnlyWhatDiffersIsWritten(t *testing.T) {
-	k := &keeper{settings: settings}
+func TestAnnotationPatch(t *testing.T) {
+	c := &controller{settings: settings}
 	policy := &engine.Policy{MinOnDemand: 2, SpotPercent: 60}
 	decision := engine.Decision{Status: engine.Balanced, Desired: engine.Distribution{OnDemand: 4, Spot: 6}, Current: engine.Distribution{OnDemand: 4, Spot: 6}}
 	all := map[string]string{
@@ -41,49 +41,49 @@ func TestOnlyWhatDiffersIsWritten(t *testing.T) {
 			"swarm.io/desired-distribution": "on-demand:4,spot:6", "swarm.io/current-distribution": "on-demand:4,spot:6",
 			"swarm.io/spread-status": "Rebalancing", "swarm.io/spread-reason": "why", "swarm.io/spread-settings": "min-on-demand:2,spot-percentage:60",
 		}, Plan{Decision: decision, Policy: policy}, map[string]any{"swarm.io/spread-status": "Balanced", "swarm.io/spread-reason": nil}},
-		"no policy in force": {all, Plan{Decision: engine.Decision{Status: engine.Invalid, Current: decision.Current}, Fault: "what?"},
+		"no policy in force": {all, Plan{Decision: engine.Decision{Status: engine.Invalid, Current: decision.Current}, Problem: "what?"},
 			map[string]any{"swarm.io/spread-status": "Invalid: what?", "swarm.io/desired-distribution": nil}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := k.difference(test.before, k.annotations(test.before, test.made)); !reflect.DeepEqual(got, test.want) {
+			if got := c.annotationPatch(test.before, c.annotations(test.before, test.made)); !reflect.DeepEqual(got, test.want) {
 				t.Errorf("got %v, want %v", got, test.want)
 			}
 		})
 	}
 }
 
-func TestEventsTellWhatAWorkloadHasBecome(t *testing.T) {
-	of := func(word engine.Status) Plan { return Plan{Decision: engine.Decision{Status: word, Reason: "since"}} }
-	invalid, crowded := of(engine.Invalid), of(engine.BlockedByPDB)
-	invalid.Fault, crowded.Fault = "what?", "two"
-	bound := of(engine.Rebalancing)
-	bound.Decision.ImmovablePods = "1 pod cannot be moved"
+func TestStatusEvents(t *testing.T) {
+	planWith := func(word engine.Status) Plan { return Plan{Decision: engine.Decision{Status: word, Reason: "since"}} }
+	invalid, severalBudgets := planWith(engine.Invalid), planWith(engine.BlockedByPDB)
+	invalid.Problem, severalBudgets.Problem = "what?", "two"
+	immovable := planWith(engine.Rebalancing)
+	immovable.Decision.ImmovablePods = "1 pod cannot be moved"
 	for name, test := range map[string]struct {
 		annotated string
 		plans     []Plan
 		want      []string
 	}{
-		"first balance":              {"", []Plan{of(engine.Balanced)}, []string{"ReconciliationSuccess since"}},
-		"balanced before we began":   {"Balanced", []Plan{of(engine.Balanced), of(engine.Balanced)}, nil},
-		"balance after another":      {"Balanced", []Plan{of(engine.Rebalancing), of(engine.Balanced)}, []string{"ReconciliationSuccess since"}},
-		"spot goes":                  {"Balanced", []Plan{of(engine.SpotUnavailable), of(engine.SpotUnavailable)}, []string{"SpotUnavailable since"}},
-		"spot went before we began":  {"SpotUnavailable", []Plan{of(engine.SpotUnavailable)}, nil},
+		"first balance":              {"", []Plan{planWith(engine.Balanced)}, []string{"ReconciliationSuccess since"}},
+		"balanced before we began":   {"Balanced", []Plan{planWith(engine.Balanced), planWith(engine.Balanced)}, nil},
+		"balance after another":      {"Balanced", []Plan{planWith(engine.Rebalancing), planWith(engine.Balanced)}, []string{"ReconciliationSuccess since"}},
+		"spot goes":                  {"Balanced", []Plan{planWith(engine.SpotUnavailable), planWith(engine.SpotUnavailable)}, []string{"SpotUnavailable since"}},
+		"spot went before we began":  {"SpotUnavailable", []Plan{planWith(engine.SpotUnavailable)}, nil},
 		"invalid":                    {"Balanced", []Plan{invalid, invalid}, []string{"ConfigurationError what? (since)"}},
 		"invalid before we began":    {"Invalid: what?", []Plan{invalid}, nil},
 		"invalid in another way":     {"Invalid: how?", []Plan{invalid}, []string{"ConfigurationError what? (since)"}},
-		"blocked by budgets":         {"Balanced", []Plan{of(engine.BlockedByPDB)}, nil},
-		"blocked by several of them": {"Balanced", []Plan{crowded, crowded}, []string{"ConfigurationError two"}},
-		"a pod that cannot be moved": {"Rebalancing", []Plan{of(engine.Rebalancing), bound, bound}, []string{"ConfigurationError 1 pod cannot be moved"}},
+		"blocked by budgets":         {"Balanced", []Plan{planWith(engine.BlockedByPDB)}, nil},
+		"blocked by several of them": {"Balanced", []Plan{severalBudgets, severalBudgets}, []string{"ConfigurationError two"}},
+		"a pod that cannot be moved": {"Rebalancing", []Plan{planWith(engine.Rebalancing), immovable, immovable}, []string{"ConfigurationError 1 pod cannot be moved"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &stage{t: t}
-			s.reconciler = &reconciler[*appsv1.Deployment]{keeper: &keeper{recorder: s}}
-			about := subject{Workload: survey.Deployment(deployment(1)), memory: &memory{}}
-			for _, made := range test.plans {
-				s.tell(about, test.annotated, made) // the cache is behind
+			s := &harness{t: t}
+			s.reconciler = &reconciler[*appsv1.Deployment]{controller: &controller{recorder: s}}
+			about := target{Workload: survey.Deployment(newDeployment(1)), state: &workloadState{}}
+			for _, plan := range test.plans {
+				s.publishEvents(about, test.annotated, plan) // the cache is behind
 			}
 			var got []string
-			for _, event := range s.told {
+			for _, event := range s.recorded {
 				got = append(got, event.reason+" "+event.note)
 			}
 			if !slices.Equal(got, test.want) {
@@ -93,11 +93,11 @@ func TestEventsTellWhatAWorkloadHasBecome(t *testing.T) {
 	}
 }
 
-func TestAWriteIsNotRepeatedBeforeTheCacheHearsOfIt(t *testing.T) {
-	s := newStage(t, 10)
-	s.raise()
-	s.bind()
-	stale := s.deployment()
+func TestPatchIsNotRepeatedWhileTheCacheLags(t *testing.T) {
+	s := newHarness(t, 10)
+	s.createPods()
+	s.schedulePods()
+	stale := s.getDeployment()
 	for range 3 {
 		if _, err := s.Reconcile(t.Context(), stale.DeepCopy()); err != nil {
 			t.Fatal(err)
@@ -106,69 +106,69 @@ func TestAWriteIsNotRepeatedBeforeTheCacheHearsOfIt(t *testing.T) {
 	if !slices.Equal(s.writes, []string{"annotate web"}) {
 		t.Errorf("written: %v", s.writes)
 	}
-	s.change(func(d *appsv1.Deployment) { d.Annotations["swarm.io/spread-status"] = "whatever" })
-	s.must()
-	s.expect("Balanced", "on-demand:4,spot:6")
+	s.editDeployment(func(d *appsv1.Deployment) { d.Annotations["swarm.io/spread-status"] = "whatever" })
+	s.mustReconcile()
+	s.expectStatus("Balanced", "on-demand:4,spot:6")
 }
 
 func TestAnUnmanagedWorkloadCostsNothing(t *testing.T) {
-	s := newStage(t, 10)
+	s := newHarness(t, 10)
 	for name, annotations := range map[string]map[string]string{
 		"not enabled": {"swarm.io/spot-percentage": "60"}, "no numbers": {"swarm.io/spread": "enabled"}, "nothing": nil,
 	} {
-		s.change(func(d *appsv1.Deployment) { d.Annotations = annotations })
+		s.editDeployment(func(d *appsv1.Deployment) { d.Annotations = annotations })
 		s.client, s.coverage = nil, nil // any read or write fails
-		if got := s.must(); got != kit.Done() {
+		if got := s.mustReconcile(); got != kit.Done() {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
 }
 
 func TestAnotherWorkloadOfTheSameNameIsNotWritten(t *testing.T) {
-	s := newStage(t, 10)
-	old := s.deployment()
+	s := newHarness(t, 10)
+	old := s.getDeployment()
 	old.UID = "another"
 	if _, err := s.Reconcile(t.Context(), old); err == nil {
 		t.Error("it was written")
 	}
 }
 
-func TestLookingAgain(t *testing.T) {
-	k := &keeper{resync: 30 * time.Second}
-	made := Plan{Decision: engine.Decision{Status: engine.Balanced}}
-	if got := k.next(made, noon); got == kit.Done() {
+func TestRequeue(t *testing.T) {
+	c := &controller{resync: 30 * time.Second}
+	plan := Plan{Decision: engine.Decision{Status: engine.Balanced}}
+	if got := c.requeue(plan, noon); got == kit.Done() {
 		t.Error("never")
 	}
-	made.Again = noon.Add(time.Second)
-	if got := k.next(made, noon); got != kit.RequeueAfter(time.Second, "Balanced") {
+	plan.RecheckAt = noon.Add(time.Second)
+	if got := c.requeue(plan, noon); got != kit.RequeueAfter(time.Second, "Balanced") {
 		t.Errorf("%+v", got)
 	}
-	if got := (&keeper{}).next(Plan{}, noon); got != kit.Done() {
+	if got := (&controller{}).requeue(Plan{}, noon); got != kit.Done() {
 		t.Errorf("%+v", got)
 	}
 }
 
 func TestMetricsAddUp(t *testing.T) {
-	s := misplaced(t)
-	s.start()
-	if got := s.shown(); len(got) > 0 {
+	s := newMisplacedHarness(t)
+	s.startLeader()
+	if got := s.scrape(); len(got) > 0 {
 		t.Errorf("who does not lead shows %v", got)
 	}
 	s.create(readyNode("bare", "none"))
-	s.must()
+	s.mustReconcile()
 	want := []string{
 		"moves_total from=on-demand to=spot verb=evict 1",
 		"nodes class=on-demand labels=labelled 2", "nodes class=on-demand labels=unlabelled 1", "nodes class=spot labels=labelled 2",
 		"pods class=on-demand state=current 10", "pods class=on-demand state=desired 4", "pods class=spot state=current 0", "pods class=spot state=desired 6",
 		"workloads status=Balanced 0", "workloads status=BlockedByPDB 0", "workloads status=Invalid 0", "workloads status=Rebalancing 1", "workloads status=SpotUnavailable 0",
 	}
-	if got := s.shown(); !slices.Equal(got, want) {
+	if got := s.scrape(); !slices.Equal(got, want) {
 		t.Errorf("shown: %q", got)
 	}
 }
 
-// shown returns the result of a scrape.
-func (s *stage) shown() []string {
+// scrape returns the result of a scrape.
+func (s *harness) scrape() []string {
 	s.t.Helper()
 	families, err := s.registry.Gather()
 	if err != nil {
@@ -188,18 +188,18 @@ func (s *stage) shown() []string {
 	return lines
 }
 
-func TestOrdinalsAreNumbers(t *testing.T) {
-	s := newStage(t, 0)
-	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "db", UID: "db", Annotations: deployment(0).Annotations}}
+func TestStatefulSetOrdinalsAreNumbers(t *testing.T) {
+	s := newHarness(t, 0)
+	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "db", UID: "db", Annotations: newDeployment(0).Annotations}}
 	set.Spec.Replicas = new(int32(5))
 	s.create(set)
-	r := &reconciler[*appsv1.StatefulSet]{s.keeper, v1alpha1.WorkloadStatefulSet, survey.StatefulSet}
+	r := &reconciler[*appsv1.StatefulSet]{s.controller, v1alpha1.WorkloadStatefulSet, survey.StatefulSet}
 	for _, name := range []string{"db-0", "db-1", "db-2", "db-3", "db-4"} {
-		pod := podOf(name, s.clock)
+		pod := newPod(name, s.clock)
 		pod.OwnerReferences[0].Kind, pod.OwnerReferences[0].Name = "StatefulSet", "db"
 		s.create(pod)
 	}
-	s.bind()
+	s.schedulePods()
 	s.clock = s.clock.Add(time.Minute)
 	if _, err := r.Reconcile(t.Context(), set); err != nil {
 		t.Fatal(err)

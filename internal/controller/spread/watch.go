@@ -17,36 +17,36 @@ import (
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
-// news passes changes of workloads that are or were enabled, or that carry our annotations. Others are never queued.
-func (r *reconciler[T]) news() predicate.Predicate {
+// workloadChanged passes changes of workloads that are or were enabled, or that carry our annotations. Others are never queued.
+func (r *reconciler[T]) workloadChanged() predicate.Predicate {
 	changes := kit.Changes()
 	return predicate.And(
 		predicate.Funcs{
-			CreateFunc: func(e event.CreateEvent) bool { return r.concerns(e.Object) },
-			DeleteFunc: func(e event.DeleteEvent) bool { return r.concerns(e.Object) },
-			UpdateFunc: func(e event.UpdateEvent) bool { return r.concerns(e.ObjectOld) || r.concerns(e.ObjectNew) },
+			CreateFunc: func(e event.CreateEvent) bool { return r.isRelevant(e.Object) },
+			DeleteFunc: func(e event.DeleteEvent) bool { return r.isRelevant(e.Object) },
+			UpdateFunc: func(e event.UpdateEvent) bool { return r.isRelevant(e.ObjectOld) || r.isRelevant(e.ObjectNew) },
 		},
-		predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return changes.Update(e) || r.turned(e) }},
+		predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return changes.Update(e) || r.rolloutChanged(e) }},
 	)
 }
 
-func (k *keeper) concerns(workload client.Object) bool {
-	return k.settings.Enabled(workload) || slices.ContainsFunc(written, func(ours v1alpha1.SpreadAnnotation) bool {
-		_, found := workload.GetAnnotations()[k.settings.Key(ours)]
+func (c *controller) isRelevant(workload client.Object) bool {
+	return c.settings.Enabled(workload) || slices.ContainsFunc(ownAnnotations, func(ours v1alpha1.SpreadAnnotation) bool {
+		_, found := workload.GetAnnotations()[c.settings.Key(ours)]
 		return found
 	})
 }
 
-// turned reports whether a rollout has begun or ended.
-func (r *reconciler[T]) turned(update event.UpdateEvent) bool {
+// rolloutChanged reports whether a rollout has begun or ended.
+func (r *reconciler[T]) rolloutChanged(update event.UpdateEvent) bool {
 	before, is := update.ObjectOld.(T)
 	after, too := update.ObjectNew.(T)
-	return is && too && r.of(before).Rollout != r.of(after).Rollout
+	return is && too && r.toWorkload(before).Rollout != r.toWorkload(after).Rollout
 }
 
-// podNews passes changes that affect how a pod is counted.
-func podNews() predicate.Predicate {
-	return updates(func(before, after *corev1.Pod) bool {
+// podChanged passes changes that affect how a pod is counted.
+func podChanged() predicate.Predicate {
+	return onUpdate(func(before, after *corev1.Pod) bool {
 		return before.Spec.NodeName != after.Spec.NodeName || before.Status.Phase != after.Status.Phase || isReady(before) != isReady(after) ||
 			before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() || len(before.Spec.SchedulingGates) != len(after.Spec.SchedulingGates)
 	})
@@ -58,60 +58,60 @@ func isReady(pod *corev1.Pod) bool {
 	})
 }
 
-// budgetNews passes changes that affect which pods may be removed.
-func budgetNews() predicate.Predicate {
-	return updates(func(before, after *policyv1.PodDisruptionBudget) bool {
+// budgetChanged passes changes that affect which pods may be removed.
+func budgetChanged() predicate.Predicate {
+	return onUpdate(func(before, after *policyv1.PodDisruptionBudget) bool {
 		return before.Status.DisruptionsAllowed != after.Status.DisruptionsAllowed || before.Generation != after.Generation
 	})
 }
 
-// windowNews passes changes of the windows of a namespace.
-func windowNews(settings survey.Settings) predicate.Predicate {
+// windowsChanged passes changes of the windows of a namespace.
+func windowsChanged(settings survey.Settings) predicate.Predicate {
 	key := settings.Key(v1alpha1.SpreadWindows)
 	return predicate.And(
 		predicate.Funcs{CreateFunc: func(event.CreateEvent) bool { return false }, DeleteFunc: func(event.DeleteEvent) bool { return false }},
-		updates(func(before, after *corev1.Namespace) bool { return before.Annotations[key] != after.Annotations[key] }),
+		onUpdate(func(before, after *corev1.Namespace) bool { return before.Annotations[key] != after.Annotations[key] }),
 	)
 }
 
-// news passes changes that affect the evaluation of a node. Heartbeats do not.
-func (n *nodes) news() predicate.Predicate {
-	return updates(func(before, after *corev1.Node) bool {
+// nodeChanged passes changes that affect the evaluation of a node. Heartbeats do not.
+func (n *nodeTracker) nodeChanged() predicate.Predicate {
+	return onUpdate(func(before, after *corev1.Node) bool {
 		return !equality.Semantic.DeepEqual(n.settings.Node(before), n.settings.Node(after))
 	})
 }
 
-// updates passes updates for which matters is true, and all other events.
-func updates[T client.Object](matters func(before, after T) bool) predicate.Predicate {
+// onUpdate passes updates for which matters is true, and all other events.
+func onUpdate[T client.Object](isRelevant func(before, after T) bool) predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(update event.UpdateEvent) bool {
 		before, is := update.ObjectOld.(T)
 		after, too := update.ObjectNew.(T)
-		return !is || !too || matters(before, after)
+		return !is || !too || isRelevant(before, after)
 	}}
 }
 
-// workload returns the managed workload of a pod.
-func (r *reconciler[T]) workload(_ context.Context, pod client.Object) []types.NamespacedName {
+// workloadOfPod returns the managed workload of a pod.
+func (r *reconciler[T]) workloadOfPod(_ context.Context, pod client.Object) []types.NamespacedName {
 	key, found := survey.OwnerOf(pod)
-	if !found || key.Kind != r.kind || !r.memories.knows(key) {
+	if !found || key.Kind != r.kind || !r.states.has(key) {
 		return nil
 	}
 	return []types.NamespacedName{key.NamespacedName}
 }
 
-// neighbours returns the managed workloads in an object's namespace.
-func (r *reconciler[T]) neighbours(_ context.Context, object client.Object) []types.NamespacedName {
-	return r.within(object.GetNamespace())
+// workloadsNear returns the managed workloads in an object's namespace.
+func (r *reconciler[T]) workloadsNear(_ context.Context, object client.Object) []types.NamespacedName {
+	return r.managedIn(object.GetNamespace())
 }
 
-// inhabitants returns the managed workloads of a namespace.
-func (r *reconciler[T]) inhabitants(_ context.Context, namespace client.Object) []types.NamespacedName {
-	return r.within(namespace.GetName())
+// workloadsIn returns the managed workloads of a namespace.
+func (r *reconciler[T]) workloadsIn(_ context.Context, namespace client.Object) []types.NamespacedName {
+	return r.managedIn(namespace.GetName())
 }
 
-func (r *reconciler[T]) within(namespace string) []types.NamespacedName {
+func (r *reconciler[T]) managedIn(namespace string) []types.NamespacedName {
 	var names []types.NamespacedName
-	for _, workload := range r.memories.managed(namespace) {
+	for _, workload := range r.states.managedKeys(namespace) {
 		if workload.Kind == r.kind {
 			names = append(names, workload.NamespacedName)
 		}
