@@ -124,7 +124,7 @@ func TestASuspendedMachineIsFencedWhenItWakes(t *testing.T) {
 	pid := a.startUnstoppable(t)
 	log.Block(t)
 	a.send(t, linktest.Drain(time.Hour)) // which is logged
-	linktest.Eventually(t, "the main goroutine is stuck", log.Blocked)
+	linktest.Eventually(t, "the main goroutine is stuck", log.HasBlockedWrite)
 	if !isAlive(pid) {
 		t.Fatal("the program ended before the suspension")
 	}

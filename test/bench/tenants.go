@@ -103,9 +103,9 @@ func runAgent(ctx context.Context, _ *corev1.Pod, config agent.Config) error {
 	if config.Swarm != reluctant {
 		return agent.RunWith(ctx, config, agent.HandlerFunc(work))
 	}
-	program := &rawlink.Program{Config: config}
+	program := &rawlink.Agent{Config: config}
 	for pause(ctx, time.Second) == nil { // before each connection: the operator may refuse it
-		if _, err := program.HandBack(ctx, "not now", linkv1.Outcome_OUTCOME_HANDED_BACK); err != nil {
+		if _, err := program.AcceptAndHandBack(ctx, "not now", linkv1.Outcome_OUTCOME_HANDED_BACK); err != nil {
 			fmt.Println("hand back:", err)
 		}
 	}

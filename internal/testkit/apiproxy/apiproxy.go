@@ -43,16 +43,16 @@ func Start(ctx context.Context, cluster *rest.Config, options Options) (address 
 	if err != nil {
 		return "", fmt.Errorf("start proxy: %w", err)
 	}
-	silent := log.New(io.Discard, "", 0)
-	forward := &httputil.ReverseProxy{
+	discardLog := log.New(io.Discard, "", 0)
+	proxy := &httputil.ReverseProxy{
 		Rewrite:        func(request *httputil.ProxyRequest) { request.SetURL(target) },
 		Transport:      transport,
 		FlushInterval:  -1, // watches stream
 		ModifyResponse: options.Response,
 		ErrorHandler:   func(answer http.ResponseWriter, _ *http.Request, _ error) { answer.WriteHeader(http.StatusBadGateway) },
-		ErrorLog:       silent,
+		ErrorLog:       discardLog,
 	}
-	server := &http.Server{ReadHeaderTimeout: time.Minute, ErrorLog: silent, Handler: intercept(options.Request, forward)}
+	server := &http.Server{ReadHeaderTimeout: time.Minute, ErrorLog: discardLog, Handler: intercept(options.Request, proxy)}
 	go func() { _ = server.Serve(listener) }()
 	context.AfterFunc(ctx, func() { _ = server.Close() })
 	return listener.Addr().String(), nil
@@ -62,12 +62,12 @@ func intercept(hook func(*http.Request) int, next http.Handler) http.Handler {
 	if hook == nil {
 		return next
 	}
-	return http.HandlerFunc(func(answer http.ResponseWriter, request *http.Request) {
+	return http.HandlerFunc(func(response http.ResponseWriter, request *http.Request) {
 		if status := hook(request); status != 0 {
-			http.Error(answer, http.StatusText(status), status)
+			http.Error(response, http.StatusText(status), status)
 			return
 		}
-		next.ServeHTTP(answer, request)
+		next.ServeHTTP(response, request)
 	})
 }
 

@@ -23,43 +23,45 @@ import (
 // Module is the path of the repository's root module.
 const Module = "github.com/swarm-io/swarm-operator"
 
-// A Breach is a place where a wall is broken.
-type Breach struct {
-	Wall  int
-	Where string // file, or file:line
-	What  string
+// A Violation is a place where a wall is broken.
+type Violation struct {
+	Rule     int
+	Location string // file, or file:line
+	Message  string
 }
 
-func (b Breach) String() string { return fmt.Sprintf("wall %d: %s: %s", b.Wall, b.Where, b.What) }
+func (b Violation) String() string {
+	return fmt.Sprintf("wall %d: %s: %s", b.Rule, b.Location, b.Message)
+}
 
 // A wall looks at the whole tree and reports what breaks it.
-type wall func(tree) []Breach
+type rule func(tree) []Violation
 
-var walls = []wall{
+var rules = []rule{
 	enginesArePure,
 	manifestHasNoClient,
-	controllersStandAlone,
+	controllersAreIndependent,
 	onlyKitWritesStatus,
-	onlyOperatorReadsTheWorld,
+	onlyOperatorReadsEnvironment,
 	nothingImportsDevcluster,
-	kubernetesStaysOutside,
+	kubernetesIsNotRequired,
 	interfacesAreSmall,
 	packagesHaveNames,
 	mainsAreShort,
 }
 
 // Check reads the repository and returns every breach, sorted by place.
-func Check(repository fs.FS) ([]Breach, error) {
-	read, err := readTree(repository)
+func Check(repository fs.FS) ([]Violation, error) {
+	tree, err := readTree(repository)
 	if err != nil {
 		return nil, err
 	}
-	var breaches []Breach
-	for _, stands := range walls {
-		breaches = append(breaches, stands(read)...)
+	var violations []Violation
+	for _, stands := range rules {
+		violations = append(violations, stands(tree)...)
 	}
-	slices.SortFunc(breaches, func(a, b Breach) int {
-		return cmp.Or(cmp.Compare(a.Where, b.Where), a.Wall-b.Wall, cmp.Compare(a.What, b.What))
+	slices.SortFunc(violations, func(a, b Violation) int {
+		return cmp.Or(cmp.Compare(a.Location, b.Location), a.Rule-b.Rule, cmp.Compare(a.Message, b.Message))
 	})
-	return slices.Compact(breaches), nil
+	return slices.Compact(violations), nil
 }

@@ -9,23 +9,23 @@ import (
 )
 
 // uses reports every mention of the named things of an imported package, under whatever name it was imported.
-func (f file) uses(wall int, pkg string, names []string, why string) []Breach {
+func (f file) uses(ruleNumber int, pkg string, names []string, reason string) []Violation {
 	local := f.localName(pkg)
 	if local == "" {
 		return nil
 	}
 	if local == "." {
-		return []Breach{f.breach(wall, f.syntax.Name, "imports %s with a dot, which hides what it uses", pkg)}
+		return []Violation{f.violation(ruleNumber, f.syntax.Name, "imports %s with a dot, which hides what it uses", pkg)}
 	}
-	var breaches []Breach
+	var violations []Violation
 	ast.Inspect(f.syntax, func(node ast.Node) bool {
 		selector, isSelector := node.(*ast.SelectorExpr)
 		if isSelector && isNamed(selector.X, local) && slices.Contains(names, selector.Sel.Name) {
-			breaches = append(breaches, f.breach(wall, node, "uses %s.%s: %s", pkg, selector.Sel.Name, why))
+			violations = append(violations, f.violation(ruleNumber, node, "uses %s.%s: %s", pkg, selector.Sel.Name, reason))
 		}
 		return true
 	})
-	return breaches
+	return violations
 }
 
 // localName is what the file calls a package, "" when it does not import it.
@@ -45,36 +45,36 @@ func isNamed(expression ast.Expr, name string) bool {
 	return isIdentifier && identifier.Name == name
 }
 
-// worldReaders are packages that exist to read flags and configuration.
-var worldReaders = []string{
+// configPackages are packages that exist to read flags and configuration.
+var configPackages = []string{
 	"flag", "io/ioutil", "github.com/spf13/pflag", "github.com/spf13/viper", "github.com/spf13/cobra",
 }
 
-// worldReads are the names in package os that read files, arguments or environment. Writing to os.Stdout is no secret input.
-var worldReads = []string{
+// osReadNames are the names in package os that read files, arguments or environment. Writing to os.Stdout is no secret input.
+var osReadNames = []string{
 	"Args", "Environ", "ExpandEnv", "Getenv", "LookupEnv", "Getwd", "Hostname", "UserHomeDir", "UserConfigDir",
 	"Open", "OpenFile", "OpenRoot", "OpenInRoot", "ReadFile", "ReadDir", "Readlink", "DirFS", "Stat", "Lstat",
 }
 
-// readers may read the world: operator composes the operator, cli and mains are run by users, agent and worker are
+// mayReadEnvironment may read the world: operator composes the operator, cli and mains are run by users, agent and worker are
 // libraries in third-party pods that get their whole input from there. tools, devcluster and examples are programs of their own.
-var readers = []string{"internal/operator", "internal/cli", "cmd", "agent", "worker", "tools", "devcluster", "examples"}
+var mayReadEnvironment = []string{"internal/operator", "internal/cli", "cmd", "agent", "worker", "tools", "devcluster", "examples"}
 
-func onlyOperatorReadsTheWorld(t tree) []Breach {
-	const why = "flags, files and environment are read by operator, which passes values on"
-	var breaches []Breach
-	for _, f := range t.programs() {
-		if f.under(readers...) {
+func onlyOperatorReadsEnvironment(t tree) []Violation {
+	const reason = "flags, files and environment are read by operator, which passes values on"
+	var violations []Violation
+	for _, f := range t.productionFiles() {
+		if f.isUnder(mayReadEnvironment...) {
 			continue
 		}
 		for name, spec := range f.imports() {
-			if slices.Contains(worldReaders, name) {
-				breaches = append(breaches, f.breach(4, spec, "imports %s: %s", name, why))
+			if slices.Contains(configPackages, name) {
+				violations = append(violations, f.violation(4, spec, "imports %s: %s", name, reason))
 			}
 		}
-		breaches = append(breaches, f.uses(4, "os", worldReads, why)...)
+		violations = append(violations, f.uses(4, "os", osReadNames, reason)...)
 	}
-	return breaches
+	return violations
 }
 
 // statusWriters are how the clients we know write a status.
@@ -83,34 +83,34 @@ var (
 	statusMethods = []string{"UpdateStatus", "ApplyStatus"}
 )
 
-func onlyKitWritesStatus(t tree) []Breach {
-	var breaches []Breach
-	for _, f := range t.programs() {
-		if !f.under("kit", "devcluster", "tools") {
-			breaches = append(breaches, statusWrites(f)...)
+func onlyKitWritesStatus(t tree) []Violation {
+	var violations []Violation
+	for _, f := range t.productionFiles() {
+		if !f.isUnder("kit", "devcluster", "tools") {
+			violations = append(violations, statusWrites(f)...)
 		}
 	}
-	return breaches
+	return violations
 }
 
-func statusWrites(f file) []Breach {
-	var breaches []Breach
-	harmless := map[ast.Node]bool{}
+func statusWrites(f file) []Violation {
+	var violations []Violation
+	allowed := map[ast.Node]bool{}
 	ast.Inspect(f.syntax, func(node ast.Node) bool {
 		switch n := node.(type) {
 		case *ast.SelectorExpr:
 			// err.Status().Reason reads an answer of the API server; only the verbs write.
 			if !slices.Contains(statusVerbs, n.Sel.Name) {
-				harmless[n.X] = true
+				allowed[n.X] = true
 			}
 		case *ast.CallExpr:
-			if how := writesStatus(n); how != "" && !harmless[n] {
-				breaches = append(breaches, f.breach(4, n, "%s: only kit writes status", how))
+			if how := writesStatus(n); how != "" && !allowed[n] {
+				violations = append(violations, f.violation(4, n, "%s: only kit writes status", how))
 			}
 		}
 		return true
 	})
-	return breaches
+	return violations
 }
 
 // writesStatus recognises client.Status(), client.SubResource("status"), kinds.UpdateStatus(...) and returns which it saw.
@@ -124,7 +124,7 @@ func writesStatus(call *ast.CallExpr) string {
 	switch {
 	case name == "Status" && len(call.Args) == 0:
 		return "calls .Status()"
-	case name == "SubResource" && len(call.Args) == 1 && isText(call.Args[0], "status"):
+	case name == "SubResource" && len(call.Args) == 1 && isStringLiteral(call.Args[0], "status"):
 		return `calls .SubResource("status")`
 	case slices.Contains(statusMethods, name):
 		return "calls ." + name
@@ -132,7 +132,7 @@ func writesStatus(call *ast.CallExpr) string {
 	return ""
 }
 
-func isText(expression ast.Expr, text string) bool {
+func isStringLiteral(expression ast.Expr, text string) bool {
 	literal, isLiteral := expression.(*ast.BasicLit)
 	if !isLiteral {
 		return false

@@ -44,7 +44,7 @@ replace (
 
 // directDependencies are the required modules that go.mod does not call indirect.
 func directDependencies(module string) []string {
-	var found []string
+	var paths []string
 	block := ""
 	for line := range strings.Lines(module) {
 		words := strings.Fields(line)
@@ -55,12 +55,12 @@ func directDependencies(module string) []string {
 		case words[0] == ")":
 			block = ""
 		case words[0] == "require":
-			found = append(found, words[1])
+			paths = append(paths, words[1])
 		case block == "require":
-			found = append(found, words[0])
+			paths = append(paths, words[0])
 		}
 	}
-	return found
+	return paths
 }
 
 func readText(t *testing.T, name string) string {

@@ -72,7 +72,7 @@ func pages(t *testing.T, repository fs.FS) []string {
 		switch {
 		case err != nil:
 			return err
-		case entry.IsDir() && ignored(name):
+		case entry.IsDir() && isIgnored(name):
 			return fs.SkipDir
 		case path.Ext(name) == ".md":
 			names = append(names, name)

@@ -7,7 +7,7 @@ import (
 )
 
 // The repository itself.
-func TestWallsStand(t *testing.T) {
+func TestRepositoryHasNoViolations(t *testing.T) {
 	breaches, err := Check(os.DirFS(root(t)))
 	if err != nil {
 		t.Fatal(err)

@@ -30,22 +30,22 @@ type file struct {
 }
 
 func readTree(repository fs.FS) (tree, error) {
-	read := tree{modules: map[string]string{}}
+	t := tree{modules: map[string]string{}}
 	err := fs.WalkDir(repository, ".", func(name string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
-		case entry.IsDir() && ignored(name):
+		case entry.IsDir() && isIgnored(name):
 			return fs.SkipDir
 		case entry.IsDir():
 			return nil
 		case entry.Name() == "go.mod":
 			content, err := fs.ReadFile(repository, name)
-			read.modules[name] = string(content)
+			t.modules[name] = string(content)
 			return err
 		case path.Ext(name) == ".go":
 			parsed, err := parseFile(repository, name)
-			read.files = append(read.files, parsed)
+			t.files = append(t.files, parsed)
 			return err
 		}
 		return nil
@@ -53,11 +53,11 @@ func readTree(repository fs.FS) (tree, error) {
 	if err != nil {
 		return tree{}, fmt.Errorf("read repository: %w", err)
 	}
-	return read, nil
+	return t, nil
 }
 
-// ignored are the folders the go command ignores too, and what others put beside our code.
-func ignored(folder string) bool {
+// isIgnored are the folders the go command ignores too, and what others put beside our code.
+func isIgnored(folder string) bool {
 	name := path.Base(folder)
 	if folder == "." {
 		return false
@@ -87,42 +87,42 @@ func parseFile(repository fs.FS, name string) (file, error) {
 	}, nil
 }
 
-// programs are the files a wall about behaviour holds for: tests and what only tests use are free.
-func (t tree) programs() []file {
-	var chosen []file
+// productionFiles are the files a wall about behaviour holds for: tests and what only tests use are free.
+func (t tree) productionFiles() []file {
+	var files []file
 	for _, f := range t.files {
-		if !f.test && !f.under("internal/testkit") && !f.under("test") {
-			chosen = append(chosen, f)
+		if !f.test && !f.isUnder("internal/testkit") && !f.isUnder("test") {
+			files = append(files, f)
 		}
 	}
-	return chosen
+	return files
 }
 
-// under reports whether the file lies in one of the folders or below.
-func (f file) under(folders ...string) bool {
+// isUnder reports whether the file lies in one of the folders or below.
+func (f file) isUnder(folders ...string) bool {
 	for _, folder := range folders {
-		if within(f.folder, folder) {
+		if isWithin(f.folder, folder) {
 			return true
 		}
 	}
 	return false
 }
 
-func within(name, folder string) bool {
+func isWithin(name, folder string) bool {
 	return name == folder || strings.HasPrefix(name, folder+"/")
 }
 
 func (f file) imports() map[string]*ast.ImportSpec {
-	found := map[string]*ast.ImportSpec{}
+	imports := map[string]*ast.ImportSpec{}
 	for _, spec := range f.syntax.Imports {
 		if name, err := strconv.Unquote(spec.Path.Value); err == nil {
-			found[name] = spec
+			imports[name] = spec
 		}
 	}
-	return found
+	return imports
 }
 
-func (f file) breach(wall int, at ast.Node, format string, arguments ...any) Breach {
+func (f file) violation(wall int, at ast.Node, format string, arguments ...any) Violation {
 	line := f.positions.Position(at.Pos()).Line
-	return Breach{Wall: wall, Where: fmt.Sprintf("%s:%d", f.path, line), What: fmt.Sprintf(format, arguments...)}
+	return Violation{Rule: wall, Location: fmt.Sprintf("%s:%d", f.path, line), Message: fmt.Sprintf(format, arguments...)}
 }

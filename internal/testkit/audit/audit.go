@@ -37,8 +37,8 @@ func (r Request) String() string {
 	return fmt.Sprintf("%s %s %s %s/%s: %d", r.Received.Format("15:04:05.000"), r.Verb, r.Object.Resource, r.Object.Namespace, r.Object.Name, r.Response.Code)
 }
 
-// Writes reports whether the request changes an object. Lease renewals do not count: every replica makes them.
-func (r Request) Writes() bool {
+// IsWrite reports whether the request changes an object. Lease renewals do not count: every replica makes them.
+func (r Request) IsWrite() bool {
 	return slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, r.Verb) && r.Object.Resource != "leases"
 }
 
@@ -52,35 +52,35 @@ func Requests(userAgent string) ([]Request, error) {
 	if err != nil || len(files) == 0 {
 		return nil, ErrNoLog
 	}
-	var found []Request
+	var requests []Request
 	for _, file := range files {
-		more, err := read(file, userAgent)
+		more, err := readFile(file, userAgent)
 		if err != nil {
 			return nil, fmt.Errorf("read audit log %q: %w", file, err)
 		}
-		found = append(found, more...)
+		requests = append(requests, more...)
 	}
-	slices.SortFunc(found, func(a, b Request) int { return a.Received.Compare(b.Received) })
-	return found, nil
+	slices.SortFunc(requests, func(a, b Request) int { return a.Received.Compare(b.Received) })
+	return requests, nil
 }
 
-func read(path, userAgent string) ([]Request, error) {
+func readFile(path, userAgent string) ([]Request, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	var found []Request
+	var requests []Request
 	lines := bufio.NewScanner(file)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
-		var one Request
-		if !bytes.Contains(lines.Bytes(), []byte(userAgent)) || json.Unmarshal(lines.Bytes(), &one) != nil { // the last line may be incomplete
+		var request Request
+		if !bytes.Contains(lines.Bytes(), []byte(userAgent)) || json.Unmarshal(lines.Bytes(), &request) != nil { // the last line may be incomplete
 			continue
 		}
-		if strings.HasPrefix(one.UserAgent, userAgent) {
-			found = append(found, one)
+		if strings.HasPrefix(request.UserAgent, userAgent) {
+			requests = append(requests, request)
 		}
 	}
-	return found, lines.Err()
+	return requests, lines.Err()
 }

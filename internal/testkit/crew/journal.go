@@ -35,57 +35,57 @@ func (e Entry) String() string {
 // A Journal is what agents have noted, in the order of time.
 type Journal []Entry
 
-func read(folder string) Journal {
+func readJournal(folder string) Journal {
 	file, err := os.Open(filepath.Join(folder, journalFile))
 	if err != nil {
 		return nil // there was no work
 	}
 	defer file.Close()
-	var all Journal
+	var journal Journal
 	lines := bufio.NewScanner(file)
 	for lines.Scan() {
 		var entry Entry
 		if json.Unmarshal(lines.Bytes(), &entry) == nil { // the last may be half written
-			all = append(all, entry)
+			journal = append(journal, entry)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b Entry) int { return a.Time.Compare(b.Time) })
-	return all
+	slices.SortStableFunc(journal, func(a, b Entry) int { return a.Time.Compare(b.Time) })
+	return journal
 }
 
-// work is what must never be done twice at once.
-type work struct {
+// workKey is what must never be done twice at once.
+type workKey struct {
 	uid  string
 	item int32
 }
 
-func (e Entry) work() work {
+func (e Entry) workKey() workKey {
 	if e.Item == nil {
-		return work{e.UID, -1}
+		return workKey{e.UID, -1}
 	}
-	return work{e.UID, *e.Item}
+	return workKey{e.UID, *e.Item}
 }
 
 // Verify returns an error where two attempts of the same work overlap, or a later one has no higher epoch.
 func (j Journal) Verify() error {
 	var problems []error
-	running, newest := map[work]*Entry{}, map[work]*Entry{}
+	running, newest := map[workKey]*Entry{}, map[workKey]*Entry{}
 	for n := range j {
 		entry := &j[n]
-		of := entry.work()
+		key := entry.workKey()
 		if entry.Event != "start" {
-			if running[of] != nil && running[of].Epoch == entry.Epoch {
-				running[of] = nil
+			if running[key] != nil && running[key].Epoch == entry.Epoch {
+				running[key] = nil
 			}
 			continue
 		}
-		if other := running[of]; other != nil {
+		if other := running[key]; other != nil {
 			problems = append(problems, fmt.Errorf("two attempts at once: %s, and %s while that had not finished", *other, *entry))
 		}
-		if last := newest[of]; last != nil && last.Epoch >= entry.Epoch {
+		if last := newest[key]; last != nil && last.Epoch >= entry.Epoch {
 			problems = append(problems, fmt.Errorf("epochs do not grow: %s, after that %s", *last, *entry))
 		}
-		running[of], newest[of] = entry, entry
+		running[key], newest[key] = entry, entry
 	}
 	return errors.Join(problems...)
 }

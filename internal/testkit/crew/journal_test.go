@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+var startTime = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
-func at(second int, event, uid string, epoch int64) Entry {
-	return Entry{Time: noon.Add(time.Duration(second) * time.Second), Event: event, UID: uid, Epoch: epoch}
+func entryAt(second int, event, uid string, epoch int64) Entry {
+	return Entry{Time: startTime.Add(time.Duration(second) * time.Second), Event: event, UID: uid, Epoch: epoch}
 }
 
-func item(of Entry, number int32) Entry {
-	of.Item = &number
-	return of
+func withItem(entry Entry, number int32) Entry {
+	entry.Item = &number
+	return entry
 }
 
 func TestVerify(t *testing.T) {
@@ -25,14 +25,14 @@ func TestVerify(t *testing.T) {
 		want    string
 	}{
 		"nothing":            {nil, ""},
-		"one after another":  {Journal{at(0, "start", "a", 1), at(1, "finish", "a", 1), at(1, "start", "a", 2), at(2, "finish", "a", 2)}, ""},
-		"different tasks":    {Journal{at(0, "start", "a", 2), at(1, "start", "b", 1), at(2, "finish", "a", 2)}, ""},
-		"different items":    {Journal{item(at(0, "start", "a", 2), 0), item(at(1, "start", "a", 1), 1)}, ""},
-		"overlap":            {Journal{at(0, "start", "a", 1), at(1, "start", "a", 2), at(2, "finish", "a", 1)}, "two attempts at once"},
-		"never finished":     {Journal{at(0, "start", "a", 1), at(9, "start", "a", 2)}, "two attempts at once"},
-		"the same epoch":     {Journal{at(0, "start", "a", 1), at(1, "finish", "a", 1), at(2, "start", "a", 1)}, "epochs do not grow"},
-		"an earlier epoch":   {Journal{at(0, "start", "a", 5), at(1, "finish", "a", 5), at(2, "start", "a", 4)}, "epochs do not grow"},
-		"finish of an other": {Journal{at(0, "start", "a", 2), at(1, "finish", "a", 1), at(2, "start", "a", 3)}, "two attempts at once"},
+		"one after another":  {Journal{entryAt(0, "start", "a", 1), entryAt(1, "finish", "a", 1), entryAt(1, "start", "a", 2), entryAt(2, "finish", "a", 2)}, ""},
+		"different tasks":    {Journal{entryAt(0, "start", "a", 2), entryAt(1, "start", "b", 1), entryAt(2, "finish", "a", 2)}, ""},
+		"different items":    {Journal{withItem(entryAt(0, "start", "a", 2), 0), withItem(entryAt(1, "start", "a", 1), 1)}, ""},
+		"overlap":            {Journal{entryAt(0, "start", "a", 1), entryAt(1, "start", "a", 2), entryAt(2, "finish", "a", 1)}, "two attempts at once"},
+		"never finished":     {Journal{entryAt(0, "start", "a", 1), entryAt(9, "start", "a", 2)}, "two attempts at once"},
+		"the same epoch":     {Journal{entryAt(0, "start", "a", 1), entryAt(1, "finish", "a", 1), entryAt(2, "start", "a", 1)}, "epochs do not grow"},
+		"an earlier epoch":   {Journal{entryAt(0, "start", "a", 5), entryAt(1, "finish", "a", 5), entryAt(2, "start", "a", 4)}, "epochs do not grow"},
+		"finish of an other": {Journal{entryAt(0, "start", "a", 2), entryAt(1, "finish", "a", 1), entryAt(2, "start", "a", 3)}, "two attempts at once"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := c.journal.Verify()
@@ -51,7 +51,7 @@ func TestReadSortsAndSkipsWhatIsHalfWritten(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(folder, journalFile), []byte(lines), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	got := read(folder)
+	got := readJournal(folder)
 	if len(got) != 2 || got[0].Event != "start" || *got[0].Item != 3 || got[1].Outcome != "succeeded" || got[1].Epoch != 1<<32+1 {
 		t.Errorf("read %+v", got)
 	}

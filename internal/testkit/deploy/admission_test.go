@@ -14,9 +14,9 @@ import (
 )
 
 // The operator keeps the configuration of that name, answers at those paths, and its certificate is for that Service.
-func TestAPIServerAsksTheOperator(t *testing.T) {
-	hooks := applied[admissionv1.MutatingWebhookConfiguration](t, "MutatingWebhookConfiguration", admission.ConfigurationName).Webhooks
-	service := applied[corev1.Service](t, "Service", "swarm-operator-webhook")
+func TestAPIServerCallsTheOperator(t *testing.T) {
+	hooks := devObject[admissionv1.MutatingWebhookConfiguration](t, "MutatingWebhookConfiguration", admission.ConfigurationName).Webhooks
+	service := devObject[corev1.Service](t, "Service", "swarm-operator-webhook")
 	paths := map[string]string{"pods.swarm.io": admission.Path, admission.SpreadWebhook: placement.Path}
 	if len(hooks) != len(paths) {
 		t.Errorf("%d webhooks", len(hooks))
@@ -34,8 +34,8 @@ func TestAPIServerAsksTheOperator(t *testing.T) {
 
 // The operator sets the namespaces for which the webhook is called. Until then there is none, and applying the configuration again changes
 // none of it.
-func TestNobodyIsAskedBeforeTheOperatorSaysWhere(t *testing.T) {
-	for _, hook := range applied[admissionv1.MutatingWebhookConfiguration](t, "MutatingWebhookConfiguration", admission.ConfigurationName).Webhooks {
+func TestNoNamespaceIsSelectedInitially(t *testing.T) {
+	for _, hook := range devObject[admissionv1.MutatingWebhookConfiguration](t, "MutatingWebhookConfiguration", admission.ConfigurationName).Webhooks {
 		if hook.Name != admission.SpreadWebhook {
 			continue
 		}
@@ -49,13 +49,15 @@ func TestNobodyIsAskedBeforeTheOperatorSaysWhere(t *testing.T) {
 }
 
 // Pods of the operator that wait for an answer of the operator would never start.
-func TestAdmissionLeavesTheOperatorsNamespaceOut(t *testing.T) {
-	for home, objects := range installations(t) {
-		for _, hook := range namedOf[admissionv1.MutatingWebhookConfiguration](t, objects, "MutatingWebhookConfiguration", admission.ConfigurationName).Webhooks {
+func TestAdmissionExcludesTheOperatorNamespace(t *testing.T) {
+	for operatorNamespace, objects := range installations(t) {
+		for _, hook := range findObject[admissionv1.MutatingWebhookConfiguration](t, objects, "MutatingWebhookConfiguration", admission.ConfigurationName).Webhooks {
 			if hook.Name == admission.SpreadWebhook {
-				notOwn := func(c admissionv1.MatchCondition) bool { return c.Expression == "request.namespace != '"+home+"'" }
+				notOwn := func(c admissionv1.MatchCondition) bool {
+					return c.Expression == "request.namespace != '"+operatorNamespace+"'"
+				}
 				if !slices.ContainsFunc(hook.MatchConditions, notOwn) {
-					t.Errorf("%s: %s asks about %v", home, hook.Name, hook.MatchConditions)
+					t.Errorf("%s: %s asks about %v", operatorNamespace, hook.Name, hook.MatchConditions)
 				}
 				continue
 			}
@@ -63,25 +65,25 @@ func TestAdmissionLeavesTheOperatorsNamespaceOut(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for namespace, asked := range map[string]bool{home: false, metav1.NamespaceSystem: false, "team-a": true} {
+			for namespace, asked := range map[string]bool{operatorNamespace: false, metav1.NamespaceSystem: false, "team-a": true} {
 				if selector.Matches(labels.Set{corev1.LabelMetadataName: namespace}) != asked {
-					t.Errorf("%s: %s asks about namespace %q: want %t", home, hook.Name, namespace, asked)
+					t.Errorf("%s: %s asks about namespace %q: want %t", operatorNamespace, hook.Name, namespace, asked)
 				}
 			}
 		}
 	}
 }
 
-// What the operator answers for a namespace of the cluster could change its pods, and what it does not answer could keep them from being created. The
+// Resource the operator answers for a namespace of the cluster could change its pods, and what it does not answer could keep them from being created. The
 // policy operator-fence.swarm.io keeps the operator from writing there, and from changing these conditions.
-func TestAdmissionLeavesTheClustersNamespacesOut(t *testing.T) {
-	for home, objects := range installations(t) {
-		for _, hook := range namedOf[admissionv1.MutatingWebhookConfiguration](t, objects, "MutatingWebhookConfiguration", admission.ConfigurationName).Webhooks {
+func TestAdmissionExcludesSystemNamespaces(t *testing.T) {
+	for operatorNamespace, objects := range installations(t) {
+		for _, hook := range findObject[admissionv1.MutatingWebhookConfiguration](t, objects, "MutatingWebhookConfiguration", admission.ConfigurationName).Webhooks {
 			notSystem := func(c admissionv1.MatchCondition) bool {
 				return c.Expression == "!request.namespace.startsWith('kube-')"
 			}
 			if !slices.ContainsFunc(hook.MatchConditions, notSystem) {
-				t.Errorf("%s: %s asks about %v", home, hook.Name, hook.MatchConditions)
+				t.Errorf("%s: %s asks about %v", operatorNamespace, hook.Name, hook.MatchConditions)
 			}
 		}
 	}

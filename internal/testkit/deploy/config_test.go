@@ -13,13 +13,13 @@ import (
 )
 
 // The operator refuses to start on a configuration that it does not understand, so the one that is installed must be good.
-func TestInstalledConfigurationIsUnderstood(t *testing.T) {
+func TestInstalledConfigurationIsValid(t *testing.T) {
 	config, err := operator.Load(filepath.Join("..", "..", "..", "deploy", "kustomize", "operator", "config.yaml"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var deployment appsv1.Deployment
-	if err := yaml.UnmarshalStrict(content(t, "deploy", "kustomize", "workload", "deployment.yaml"), &deployment); err != nil {
+	if err := yaml.UnmarshalStrict(readFile(t, "deploy", "kustomize", "workload", "deployment.yaml"), &deployment); err != nil {
 		t.Fatal(err)
 	}
 	ports := map[string]int{}
@@ -33,7 +33,7 @@ func TestInstalledConfigurationIsUnderstood(t *testing.T) {
 
 // The suites have not run on kind yet. When they have, remove both this test and the sentence, and record it in docs/acceptance.md.
 func TestR19_KindMarkedAsUnproven(t *testing.T) {
-	if text := string(content(t, "docs", "how-to", "install.md")); !strings.Contains(text, "**kind is unproven**") {
+	if text := string(readFile(t, "docs", "how-to", "install.md")); !strings.Contains(text, "**kind is unproven**") {
 		t.Error("docs/how-to/install.md does not say that kind is unproven")
 	}
 }

@@ -10,17 +10,17 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/operator"
 )
 
-const critical = "system-cluster-critical"
+const criticalPriorityClass = "system-cluster-critical"
 
 func TestOperatorOfTheWholeClusterIsCritical(t *testing.T) {
 	for home, objects := range installations(t) {
-		deployment := namedOf[appsv1.Deployment](t, objects, "Deployment", "swarm-operator")
-		if class := deployment.Spec.Template.Spec.PriorityClassName; class != critical {
+		deployment := findObject[appsv1.Deployment](t, objects, "Deployment", "swarm-operator")
+		if class := deployment.Spec.Template.Spec.PriorityClassName; class != criticalPriorityClass {
 			t.Errorf("%s: the priority class is %q", home, class)
 		}
-		quota := namedOf[corev1.ResourceQuota](t, objects, "ResourceQuota", "swarm-operator-critical-pods")
+		quota := findObject[corev1.ResourceQuota](t, objects, "ResourceQuota", "swarm-operator-critical-pods")
 		scopes := quota.Spec.ScopeSelector.MatchExpressions
-		if quota.Namespace != home || len(scopes) != 1 || len(scopes[0].Values) != 1 || scopes[0].Values[0] != critical {
+		if quota.Namespace != home || len(scopes) != 1 || len(scopes[0].Values) != 1 || scopes[0].Values[0] != criticalPriorityClass {
 			t.Errorf("%s: the quota is %s/%+v", home, quota.Namespace, scopes)
 		}
 		surge := deployment.Spec.Strategy.RollingUpdate.MaxSurge.IntValue()
@@ -33,7 +33,7 @@ func TestOperatorOfTheWholeClusterIsCritical(t *testing.T) {
 // A tenant must not push away what others run, and may not create quotas.
 func TestOperatorOfOneNamespaceHasNoPriority(t *testing.T) {
 	for _, namespace := range []string{"team-a", "elsewhere"} {
-		deployment := typed[appsv1.Deployment](t, tenants(t)[namespace], "Deployment")[0]
+		deployment := objectsOfKind[appsv1.Deployment](t, tenantInstallations(t)[namespace], "Deployment")[0]
 		if class := deployment.Spec.Template.Spec.PriorityClassName; class != "" {
 			t.Errorf("%s: the priority class is %q", namespace, class)
 		}
@@ -41,9 +41,9 @@ func TestOperatorOfOneNamespaceHasNoPriority(t *testing.T) {
 }
 
 func TestOperatorRunsOnLinux(t *testing.T) {
-	deployments := []appsv1.Deployment{typed[appsv1.Deployment](t, tenants(t)["team-a"], "Deployment")[0]}
+	deployments := []appsv1.Deployment{objectsOfKind[appsv1.Deployment](t, tenantInstallations(t)["team-a"], "Deployment")[0]}
 	for _, objects := range installations(t) {
-		deployments = append(deployments, namedOf[appsv1.Deployment](t, objects, "Deployment", "swarm-operator"))
+		deployments = append(deployments, findObject[appsv1.Deployment](t, objects, "Deployment", "swarm-operator"))
 	}
 	for _, deployment := range deployments {
 		if system := deployment.Spec.Template.Spec.NodeSelector[corev1.LabelOSStable]; system != "linux" {
@@ -55,7 +55,7 @@ func TestOperatorRunsOnLinux(t *testing.T) {
 // The kubelet ends no process that would have ended by itself and logged the reason: docs/how-to/install.md, Health.
 func TestStartupProbeOutlastsTheStart(t *testing.T) {
 	const apiServer = 30 * time.Second
-	probe := applied[appsv1.Deployment](t, "Deployment", "swarm-operator").Spec.Template.Spec.Containers[0].StartupProbe
+	probe := devObject[appsv1.Deployment](t, "Deployment", "swarm-operator").Spec.Template.Spec.Containers[0].StartupProbe
 	lasts := time.Duration(probe.PeriodSeconds*probe.FailureThreshold) * time.Second
 	if start := apiServer + operator.Defaults().Controller.CacheSyncTimeout.Duration; lasts <= start {
 		t.Errorf("the startup probe gives up after %s, and the process after %s", lasts, start)

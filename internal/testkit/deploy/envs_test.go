@@ -19,21 +19,21 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/roster"
 )
 
-// built is what kubectl apply -k deploy/kustomize/envs/dev applies, in its order.
-func built() ([]*unstructured.Unstructured, error) {
-	return kustomized(filepath.Join("..", "..", "..", "deploy", "kustomize", "envs", "dev"))
+// buildDevEnvironment is what kubectl apply -k deploy/kustomize/envs/dev applies, in its order.
+func buildDevEnvironment() ([]*unstructured.Unstructured, error) {
+	return buildCached(filepath.Join("..", "..", "..", "deploy", "kustomize", "envs", "dev"))
 }
 
 var kustomizations sync.Map // by folder
 
-// kustomized is what kubectl kustomize makes of a folder. Each is built once: the objects must not be changed.
-func kustomized(folder string) ([]*unstructured.Unstructured, error) {
-	once, _ := kustomizations.LoadOrStore(folder, sync.OnceValues(func() ([]*unstructured.Unstructured, error) { return kustomize(folder) }))
+// buildCached is what kubectl kustomize makes of a folder. Each is built once: the objects must not be changed.
+func buildCached(folder string) ([]*unstructured.Unstructured, error) {
+	once, _ := kustomizations.LoadOrStore(folder, sync.OnceValues(func() ([]*unstructured.Unstructured, error) { return build(folder) }))
 	objects, err := once.(func() ([]*unstructured.Unstructured, error))()
 	return slices.Clone(objects), err
 }
 
-func kustomize(folder string) ([]*unstructured.Unstructured, error) {
+func build(folder string) ([]*unstructured.Unstructured, error) {
 	infos, err := resource.NewLocalBuilder().Unstructured().FilenameParam(false, &resource.FilenameOptions{Kustomize: folder}).Flatten().Do().Infos()
 	objects := make([]*unstructured.Unstructured, len(infos))
 	for n, info := range infos {
@@ -42,28 +42,28 @@ func kustomize(folder string) ([]*unstructured.Unstructured, error) {
 	return objects, err
 }
 
-func environment(t *testing.T) []*unstructured.Unstructured {
+func devObjects(t *testing.T) []*unstructured.Unstructured {
 	t.Helper()
-	objects, err := built()
+	objects, err := buildDevEnvironment()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return objects
 }
 
-// applied is the object of a kind and name in the environment.
-func applied[T any](t *testing.T, kind, name string) (object T) {
+// devObject is the object of a kind and name in the environment.
+func devObject[T any](t *testing.T, kind, name string) (result T) {
 	t.Helper()
-	for _, candidate := range environment(t) {
+	for _, candidate := range devObjects(t) {
 		if candidate.GetKind() == kind && candidate.GetName() == name {
-			if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(candidate.Object, &object, true); err != nil {
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(candidate.Object, &result, true); err != nil {
 				t.Fatal(err)
 			}
-			return object
+			return result
 		}
 	}
 	t.Fatalf("no %s %q", kind, name)
-	return object
+	return result
 }
 
 func TestP20_ManifestOrderWorks(t *testing.T) {
@@ -72,7 +72,7 @@ func TestP20_ManifestOrderWorks(t *testing.T) {
 		"ConfigMap", "Service", "Deployment", "StatefulSet",
 	}
 	last := 0
-	for _, object := range environment(t) {
+	for _, object := range devObjects(t) {
 		at := slices.Index(order, object.GetKind())
 		if at >= 0 && at < last {
 			t.Errorf("%s %q comes after a %s", object.GetKind(), object.GetName(), order[last])
@@ -85,31 +85,31 @@ func TestP20_ManifestOrderWorks(t *testing.T) {
 }
 
 func TestEverythingIsInOneNamespace(t *testing.T) {
-	for _, object := range environment(t) {
-		where := object.GetNamespace()
+	for _, object := range devObjects(t) {
+		namespace := object.GetNamespace()
 		switch kind := object.GetKind(); {
 		case kind == "Namespace":
-			where = object.GetName()
+			namespace = object.GetName()
 		case strings.HasPrefix(kind, "Cluster"), strings.HasSuffix(kind, "Definition"), strings.HasSuffix(kind, "WebhookConfiguration"), strings.HasPrefix(kind, "ValidatingAdmissionPolicy"):
 			continue
 		}
-		if where != "swarm" {
-			t.Errorf("%s %q is in namespace %q", object.GetKind(), object.GetName(), where)
+		if namespace != "swarm" {
+			t.Errorf("%s %q is in namespace %q", object.GetKind(), object.GetName(), namespace)
 		}
 	}
-	cluster, own := applied[rbacv1.ClusterRoleBinding](t, "ClusterRoleBinding", "swarm-operator"), applied[rbacv1.RoleBinding](t, "RoleBinding", "swarm-operator")
+	cluster, own := devObject[rbacv1.ClusterRoleBinding](t, "ClusterRoleBinding", "swarm-operator"), devObject[rbacv1.RoleBinding](t, "RoleBinding", "swarm-operator")
 	for _, subject := range slices.Concat(cluster.Subjects, own.Subjects) {
 		if subject.Namespace != "swarm" {
 			t.Errorf("the rights are for %s in %q", subject.Name, subject.Namespace)
 		}
 	}
-	if level := applied[corev1.Namespace](t, "Namespace", "swarm").Labels["pod-security.kubernetes.io/enforce"]; level != "restricted" {
+	if level := devObject[corev1.Namespace](t, "Namespace", "swarm").Labels["pod-security.kubernetes.io/enforce"]; level != "restricted" {
 		t.Errorf("the namespace enforces %q", level)
 	}
 }
 
 func TestP15_ConfigDumpedAsTheListOfJobs(t *testing.T) {
-	config := applied[corev1.ConfigMap](t, "ConfigMap", "swarm-controller-config")
+	config := devObject[corev1.ConfigMap](t, "ConfigMap", "swarm-controller-config")
 	jobs, err := roster.ParseJobs(config.Data["config.yml"])
 	if err != nil {
 		t.Fatal(err)
@@ -118,20 +118,20 @@ func TestP15_ConfigDumpedAsTheListOfJobs(t *testing.T) {
 	for _, job := range jobs {
 		names = append(names, job.Name)
 	}
-	if want := strings.Fields(string(content(t, "internal", "roster", "testdata", "pool-27-jobs.txt"))); !slices.Equal(names, want) {
+	if want := strings.Fields(string(readFile(t, "internal", "roster", "testdata", "pool-27-jobs.txt"))); !slices.Equal(names, want) {
 		t.Errorf("got %q", names)
 	}
 }
 
 func TestTheWorkersConfigIsAPlaceholder(t *testing.T) {
-	if config := applied[corev1.ConfigMap](t, "ConfigMap", "swarm-worker-config"); len(config.Data)+len(config.BinaryData) > 0 {
+	if config := devObject[corev1.ConfigMap](t, "ConfigMap", "swarm-worker-config"); len(config.Data)+len(config.BinaryData) > 0 {
 		t.Errorf("got %v", config.Data)
 	}
 }
 
 // The pool for the label expects the Workers of docs/reference/worker.md.
 func TestWorkersFitTheirPool(t *testing.T) {
-	workers := applied[appsv1.StatefulSet](t, "StatefulSet", "swarm-worker")
+	workers := devObject[appsv1.StatefulSet](t, "StatefulSet", "swarm-worker")
 	spec := workers.Spec.Template.Spec
 	container := spec.Containers[0]
 	if workers.Labels[v1alpha1.LabelPool] != "swarm-worker" || container.Name != "swarm-worker" || *workers.Spec.Replicas != 2 {
@@ -143,7 +143,7 @@ func TestWorkersFitTheirPool(t *testing.T) {
 	if path := spec.Volumes[1].DownwardAPI.Items[0].FieldRef.FieldPath; path != "metadata.annotations['"+v1alpha1.AnnotationConfigVersion+"']" {
 		t.Errorf("mounts %s", path)
 	}
-	policy := applied[networkingv1.NetworkPolicy](t, "NetworkPolicy", "swarm-operator")
+	policy := devObject[networkingv1.NetworkPolicy](t, "NetworkPolicy", "swarm-operator")
 	reaches := slices.ContainsFunc(policy.Spec.Egress, func(rule networkingv1.NetworkPolicyEgressRule) bool {
 		return len(rule.To) == 1 && rule.To[0].NamespaceSelector != nil && rule.Ports[0].Port.IntVal == container.Ports[0].ContainerPort
 	})

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// subjects returns the service accounts of a FlowSchema, and the namespaces of its first rule about resources.
-func subjects(t *testing.T, schema flowcontrolv1.FlowSchema) (accounts []string, namespaces []string) {
+// flowSchemaSubjects returns the service accounts of a FlowSchema, and the namespaces of its first rule about resources.
+func flowSchemaSubjects(t *testing.T, schema flowcontrolv1.FlowSchema) (accounts []string, namespaces []string) {
 	t.Helper()
 	for _, subject := range schema.Spec.Rules[0].Subjects {
 		if subject.Kind != flowcontrolv1.SubjectKindServiceAccount {
@@ -23,33 +23,33 @@ func subjects(t *testing.T, schema flowcontrolv1.FlowSchema) (accounts []string,
 	return accounts, schema.Spec.Rules[0].ResourceRules[0].Namespaces
 }
 
-func TestFlowSchemasAreAboutTheOperatorsOwnAccount(t *testing.T) {
+func TestFlowSchemasSelectTheOperatorAccount(t *testing.T) {
 	for home, objects := range installations(t) {
-		account := namedOf[corev1.ServiceAccount](t, objects, "ServiceAccount", "swarm-operator")
+		account := findObject[corev1.ServiceAccount](t, objects, "ServiceAccount", "swarm-operator")
 		expectFlowSchemas(t, objects, []string{account.Namespace + "/" + account.Name}, []string{home})
 	}
 }
 
 // As docs/how-to/install.md shows for operators of single namespaces.
-func TestFlowSchemasCanBeAboutOperatorsOfSeveralNamespaces(t *testing.T) {
-	objects, err := kustomized(filepath.Join("testdata", "flowcontrol"))
+func TestFlowSchemasCanSelectSeveralOperators(t *testing.T) {
+	objects, err := buildCached(filepath.Join("testdata", "flowcontrol"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	expectFlowSchemas(t, objects, []string{"team-a/swarm-operator", "team-b/swarm-operator"}, []string{"team-a", "team-b"})
 }
 
-func expectFlowSchemas(t *testing.T, objects []*unstructured.Unstructured, accounts, homes []string) {
+func expectFlowSchemas(t *testing.T, objects []*unstructured.Unstructured, accounts, operatorNamespaces []string) {
 	t.Helper()
-	leases := namedOf[flowcontrolv1.FlowSchema](t, objects, "FlowSchema", "swarm-operator-leases")
-	rest := namedOf[flowcontrolv1.FlowSchema](t, objects, "FlowSchema", "swarm-operator")
+	leases := findObject[flowcontrolv1.FlowSchema](t, objects, "FlowSchema", "swarm-operator-leases")
+	rest := findObject[flowcontrolv1.FlowSchema](t, objects, "FlowSchema", "swarm-operator")
 	for want, schema := range map[string]flowcontrolv1.FlowSchema{"leader-election": leases, "swarm-operator": rest} {
-		who, where := subjects(t, schema)
+		who, ruleNamespaces := flowSchemaSubjects(t, schema)
 		if !slices.Equal(who, accounts) {
 			t.Errorf("FlowSchema %q is about %q, want %q", schema.Name, who, accounts)
 		}
-		if schema.Name == leases.Name && !slices.Equal(where, homes) {
-			t.Errorf("FlowSchema %q is about Leases in %q, want %q", schema.Name, where, homes)
+		if schema.Name == leases.Name && !slices.Equal(ruleNamespaces, operatorNamespaces) {
+			t.Errorf("FlowSchema %q is about Leases in %q, want %q", schema.Name, ruleNamespaces, operatorNamespaces)
 		}
 		if level := schema.Spec.PriorityLevelConfiguration.Name; level != want {
 			t.Errorf("FlowSchema %q has priority level %q, want %q", schema.Name, level, want)
@@ -58,7 +58,7 @@ func expectFlowSchemas(t *testing.T, objects []*unstructured.Unstructured, accou
 	if leases.Spec.MatchingPrecedence >= rest.Spec.MatchingPrecedence {
 		t.Errorf("Leases match at %d, all requests at %d", leases.Spec.MatchingPrecedence, rest.Spec.MatchingPrecedence)
 	}
-	level := namedOf[flowcontrolv1.PriorityLevelConfiguration](t, objects, "PriorityLevelConfiguration", "swarm-operator")
+	level := findObject[flowcontrolv1.PriorityLevelConfiguration](t, objects, "PriorityLevelConfiguration", "swarm-operator")
 	if level.Spec.Limited.LimitResponse.Type != flowcontrolv1.LimitResponseTypeQueue {
 		t.Errorf("the priority level rejects at once: %+v", level.Spec.Limited)
 	}

@@ -18,24 +18,24 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/authority"
 )
 
-// monitored are the objects of a kind in an installation with the component.
-func monitored(t *testing.T, kind string) []*unstructured.Unstructured {
+// monitoringObjects are the objects of a kind in an installation with the component.
+func monitoringObjects(t *testing.T, kind string) []*unstructured.Unstructured {
 	t.Helper()
-	objects, err := kustomized(filepath.Join("testdata", "monitoring"))
+	objects, err := buildCached(filepath.Join("testdata", "monitoring"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return slices.DeleteFunc(objects, func(object *unstructured.Unstructured) bool { return object.GetKind() != kind })
 }
 
-// scraped is the one Service that the ServiceMonitor chooses.
-func scraped(t *testing.T, by labels.Selector) corev1.Service {
+// selectedService is the one Service that the ServiceMonitor chooses.
+func selectedService(t *testing.T, selector labels.Selector) corev1.Service {
 	t.Helper()
-	services := slices.DeleteFunc(monitored(t, "Service"), func(object *unstructured.Unstructured) bool {
-		return !by.Matches(labels.Set(object.GetLabels()))
+	services := slices.DeleteFunc(monitoringObjects(t, "Service"), func(object *unstructured.Unstructured) bool {
+		return !selector.Matches(labels.Set(object.GetLabels()))
 	})
 	if len(services) != 1 {
-		t.Fatalf("%q chooses %d Services", by, len(services))
+		t.Fatalf("%q chooses %d Services", selector, len(services))
 	}
 	var service corev1.Service
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(services[0].Object, &service); err != nil {
@@ -44,13 +44,13 @@ func scraped(t *testing.T, by labels.Selector) corev1.Service {
 	return service
 }
 
-func TestTheComponentScrapesTheOperator(t *testing.T) {
-	monitors := monitored(t, "ServiceMonitor")
+func TestMonitoringScrapesTheOperator(t *testing.T) {
+	monitors := monitoringObjects(t, "ServiceMonitor")
 	if len(monitors) != 1 || monitors[0].GetNamespace() != "elsewhere" || monitors[0].GetLabels()["release"] != "prometheus" {
 		t.Fatalf("got %v", monitors)
 	}
 	chosen, _, _ := unstructured.NestedStringMap(monitors[0].Object, "spec", "selector", "matchLabels")
-	service := scraped(t, labels.SelectorFromSet(chosen))
+	service := selectedService(t, labels.SelectorFromSet(chosen))
 	endpoints, _, _ := unstructured.NestedSlice(monitors[0].Object, "spec", "endpoints")
 	endpoint := endpoints[0].(map[string]any)
 	port := service.Spec.Ports[0]
@@ -60,7 +60,7 @@ func TestTheComponentScrapesTheOperator(t *testing.T) {
 }
 
 // The names are those of what the operator shows and publishes, and of what the component makes: in any namespace.
-func TestTheComponentVerifiesTheOperatorAndShowsATokenForMetricsOnly(t *testing.T) {
+func TestMonitoringVerifiesTheOperatorWithAMetricsToken(t *testing.T) {
 	var endpoint struct {
 		BearerTokenFile string
 		Authorization   struct{ Credentials corev1.SecretKeySelector }
@@ -70,7 +70,7 @@ func TestTheComponentVerifiesTheOperatorAndShowsATokenForMetricsOnly(t *testing.
 			InsecureSkipVerify bool
 		}
 	}
-	endpoints, _, _ := unstructured.NestedSlice(monitored(t, "ServiceMonitor")[0].Object, "spec", "endpoints")
+	endpoints, _, _ := unstructured.NestedSlice(monitoringObjects(t, "ServiceMonitor")[0].Object, "spec", "endpoints")
 	text, err := json.Marshal(endpoints[0])
 	if err == nil {
 		err = json.Unmarshal(text, &endpoint)
@@ -84,19 +84,19 @@ func TestTheComponentVerifiesTheOperatorAndShowsATokenForMetricsOnly(t *testing.
 		t.Errorf("verifies by %+v", tls)
 	}
 	credentials := endpoint.Authorization.Credentials
-	secret := typed[corev1.Secret](t, monitored(t, "Secret"), "Secret")[0]
+	secret := objectsOfKind[corev1.Secret](t, monitoringObjects(t, "Secret"), "Secret")[0]
 	ofSecret := credentials.Key == corev1.ServiceAccountTokenKey && credentials.Name == secret.Name && secret.Namespace == "elsewhere"
 	if endpoint.BearerTokenFile != "" || !ofSecret {
 		t.Errorf("shows %q, %+v", endpoint.BearerTokenFile, credentials)
 	}
-	expectReaderOfMetrics(t, secret.Annotations[corev1.ServiceAccountNameKey])
+	expectMetricsRightOnly(t, secret.Annotations[corev1.ServiceAccountNameKey])
 }
 
-// expectReaderOfMetrics wants an account to have the right to metrics and no other.
-func expectReaderOfMetrics(t *testing.T, account string) {
+// expectMetricsRightOnly wants an account to have the right to metrics and no other.
+func expectMetricsRightOnly(t *testing.T, account string) {
 	t.Helper()
 	var roles []string
-	for _, binding := range typed[rbacv1.ClusterRoleBinding](t, monitored(t, "ClusterRoleBinding"), "ClusterRoleBinding") {
+	for _, binding := range objectsOfKind[rbacv1.ClusterRoleBinding](t, monitoringObjects(t, "ClusterRoleBinding"), "ClusterRoleBinding") {
 		for _, subject := range binding.Subjects {
 			if subject.Name == account && subject.Namespace == "elsewhere" {
 				roles = append(roles, binding.RoleRef.Name)
@@ -109,24 +109,24 @@ func expectReaderOfMetrics(t *testing.T, account string) {
 }
 
 // Names in the alerts are names of objects, which can be renamed.
-func TestTheAlertsNameWhatIsInstalled(t *testing.T) {
-	alerts := monitored(t, "PrometheusRule")
+func TestAlertsNameInstalledObjects(t *testing.T) {
+	alerts := monitoringObjects(t, "PrometheusRule")
 	if len(alerts) != 1 || alerts[0].GetNamespace() != "elsewhere" || alerts[0].GetLabels()["release"] != "prometheus" {
 		t.Fatalf("got %v", alerts)
 	}
-	text := string(content(t, "deploy", "kustomize", "components", "monitoring", "rules.yaml"))
-	known := []string{`job="swarm-operator-metrics"`, `name="swarm-operator"`, `name="pods.swarm.io"`, `name="` + admission.SpreadWebhook + `"`}
+	text := string(readFile(t, "deploy", "kustomize", "components", "monitoring", "rules.yaml"))
+	installedMatchers := []string{`job="swarm-operator-metrics"`, `name="swarm-operator"`, `name="pods.swarm.io"`, `name="` + admission.SpreadWebhook + `"`}
 	for _, said := range regexp.MustCompile(`\b(job|name)="[^"]*"`).FindAllString(text, -1) {
-		if !slices.Contains(known, said) {
+		if !slices.Contains(installedMatchers, said) {
 			t.Errorf("an alert goes by %s", said)
 		}
 	}
-	for _, name := range known {
+	for _, name := range installedMatchers {
 		if !strings.Contains(text, name) {
 			t.Errorf("no alert goes by %s", name)
 		}
 	}
-	if service := scraped(t, labels.SelectorFromSet(labels.Set{"app.kubernetes.io/component": "metrics"})); known[0] != `job="`+service.Name+`"` {
+	if service := selectedService(t, labels.SelectorFromSet(labels.Set{"app.kubernetes.io/component": "metrics"})); installedMatchers[0] != `job="`+service.Name+`"` {
 		t.Errorf("the job is named after the Service %s", service.Name)
 	}
 }

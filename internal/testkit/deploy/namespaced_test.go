@@ -16,26 +16,26 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/operator"
 )
 
-// tenants returns what the admin of a namespace applies, by that namespace.
-func tenants(t *testing.T) map[string][]*unstructured.Unstructured {
+// tenantInstallations returns what the admin of a namespace applies, by that namespace.
+func tenantInstallations(t *testing.T) map[string][]*unstructured.Unstructured {
 	t.Helper()
-	all := map[string][]*unstructured.Unstructured{}
+	installations := map[string][]*unstructured.Unstructured{}
 	for namespace, folder := range map[string]string{
 		"team-a":      filepath.Join("..", "..", "..", "deploy", "kustomize", "envs", "namespaced"),
 		"elsewhere":   filepath.Join("testdata", "tenant"),
 		"team-a-jobs": filepath.Join("testdata", "namespaced"),
 	} {
-		objects, err := kustomized(folder)
+		objects, err := buildCached(folder)
 		if err != nil {
 			t.Fatal(err)
 		}
-		all[namespace] = objects
+		installations[namespace] = objects
 	}
-	return all
+	return installations
 }
 
-// typed are the objects of a kind.
-func typed[T any](t *testing.T, objects []*unstructured.Unstructured, kind string) (found []T) {
+// objectsOfKind are the objects of a kind.
+func objectsOfKind[T any](t *testing.T, objects []*unstructured.Unstructured, kind string) (result []T) {
 	t.Helper()
 	for _, object := range objects {
 		if object.GetKind() != kind {
@@ -45,14 +45,14 @@ func typed[T any](t *testing.T, objects []*unstructured.Unstructured, kind strin
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, &one, true); err != nil {
 			t.Fatal(err)
 		}
-		found = append(found, one)
+		result = append(result, one)
 	}
-	return found
+	return result
 }
 
 func TestTenantsApplyNothingOfTheCluster(t *testing.T) {
 	namespaced := []string{"ConfigMap", "Deployment", "NetworkPolicy", "PodDisruptionBudget", "Role", "RoleBinding", "Service", "ServiceAccount"}
-	for namespace, objects := range tenants(t) {
+	for namespace, objects := range tenantInstallations(t) {
 		for _, object := range objects {
 			if !slices.Contains(namespaced, object.GetKind()) || object.GetNamespace() != namespace {
 				t.Errorf("%s %q is in namespace %q, want %q", object.GetKind(), object.GetName(), object.GetNamespace(), namespace)
@@ -63,14 +63,14 @@ func TestTenantsApplyNothingOfTheCluster(t *testing.T) {
 
 // A binding that names the service account of another namespace would give that one's owner the tenant's namespace.
 func TestTenantsBindTheirOwnOperator(t *testing.T) {
-	homes := map[string]string{"team-a": "team-a", "elsewhere": "elsewhere", "team-a-jobs": "team-a"}
-	for namespace, objects := range tenants(t) {
-		bindings := typed[rbacv1.RoleBinding](t, objects, "RoleBinding")
+	namespacesByOperator := map[string]string{"team-a": "team-a", "elsewhere": "elsewhere", "team-a-jobs": "team-a"}
+	for namespace, objects := range tenantInstallations(t) {
+		bindings := objectsOfKind[rbacv1.RoleBinding](t, objects, "RoleBinding")
 		if len(bindings) == 0 {
 			t.Errorf("%s: nothing is bound", namespace)
 		}
 		for _, binding := range bindings {
-			if who := binding.Subjects; len(who) != 1 || who[0].Kind != "ServiceAccount" || who[0].Name != "swarm-operator" || who[0].Namespace != homes[namespace] {
+			if who := binding.Subjects; len(who) != 1 || who[0].Kind != "ServiceAccount" || who[0].Name != "swarm-operator" || who[0].Namespace != namespacesByOperator[namespace] {
 				t.Errorf("%s: %s is for %+v", namespace, binding.Name, who)
 			}
 			if binding.RoleRef.Kind != "Role" || binding.RoleRef.Name != binding.Name {
@@ -81,11 +81,11 @@ func TestTenantsBindTheirOwnOperator(t *testing.T) {
 }
 
 // The configuration is understood together with what the Deployment sets in the environment.
-func TestTenantsConfigurationIsUnderstood(t *testing.T) {
-	objects := tenants(t)["elsewhere"]
-	container := typed[appsv1.Deployment](t, objects, "Deployment")[0].Spec.Template.Spec.Containers[0]
+func TestTenantConfigurationIsValid(t *testing.T) {
+	objects := tenantInstallations(t)["elsewhere"]
+	container := objectsOfKind[appsv1.Deployment](t, objects, "Deployment")[0].Spec.Template.Spec.Containers[0]
 	file := filepath.Join(t.TempDir(), "config.yaml")
-	if err := os.WriteFile(file, []byte(typed[corev1.ConfigMap](t, objects, "ConfigMap")[0].Data["config.yaml"]), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(objectsOfKind[corev1.ConfigMap](t, objects, "ConfigMap")[0].Data["config.yaml"]), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var environment []string
@@ -106,24 +106,24 @@ func TestTenantsConfigurationIsUnderstood(t *testing.T) {
 	}
 }
 
-// confined are the rights of an operator for one namespace, as if it had them everywhere.
-func confined(t *testing.T) []Right {
+// namespacedRights are the rights of an operator for one namespace, as if it had them everywhere.
+func namespacedRights(t *testing.T) []Right {
 	t.Helper()
 	var rights []Right
-	for _, role := range typed[Role](t, tenants(t)["team-a"], "Role") {
+	for _, role := range objectsOfKind[Role](t, tenantInstallations(t)["team-a"], "Role") {
 		where := Everywhere
 		if strings.HasSuffix(role.Name, "-home") {
 			where = "swarm-system"
 		}
 		rights = append(rights, Split(where, role.Rules)...)
 	}
-	return Sorted(rights)
+	return SortRights(rights)
 }
 
-// missing returns what an operator for one namespace cannot do according to docs/reference/rbac.md: rows of what, verbs, and what that costs.
-func missing(text string) map[Right]string {
+// documentedMissingRights returns what an operator for one namespace cannot do according to docs/reference/rbac.md: rows of what, verbs, and what that costs.
+func documentedMissingRights(text string) map[Right]string {
 	_, section, _ := strings.Cut(text, "## For one namespace")
-	costs := map[Right]string{}
+	consequences := map[Right]string{}
 	for line := range strings.Lines(section) {
 		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
 		if len(cells) != 3 || strings.HasPrefix(cells[0], "---") || strings.TrimSpace(cells[0]) == "what" {
@@ -132,33 +132,33 @@ func missing(text string) map[Right]string {
 		for n := range cells {
 			cells[n] = strings.TrimSpace(strings.ReplaceAll(cells[n], "`", ""))
 		}
-		costs[Right{Where: Everywhere, What: cells[0], Verbs: cells[1]}] = cells[2]
+		consequences[Right{Scope: Everywhere, Resource: cells[0], Verbs: cells[1]}] = cells[2]
 	}
-	return costs
+	return consequences
 }
 
-func TestWhatTenantsDoWithoutIsDocumented(t *testing.T) {
-	have, costs := confined(t), missing(string(content(t, "docs", "reference", "rbac.md")))
+func TestMissingTenantRightsAreDocumented(t *testing.T) {
+	have, consequences := namespacedRights(t), documentedMissingRights(string(readFile(t, "docs", "reference", "rbac.md")))
 	var want []Right
-	for _, right := range Granted(roles(t, "role.yaml")) {
-		if left := without(right, have); left.Verbs != "" {
+	for _, right := range RightsOf(readRoles(t, "role.yaml")) {
+		if left := subtractRights(right, have); left.Verbs != "" {
 			want = append(want, left)
 		}
 	}
 	for _, right := range want {
-		if len(strings.Fields(costs[right])) < 3 {
-			t.Errorf("docs/reference/rbac.md does not say what is lost with: | %s | %s |", right.What, right.Verbs)
+		if len(strings.Fields(consequences[right])) < 3 {
+			t.Errorf("docs/reference/rbac.md does not say what is lost with: | %s | %s |", right.Resource, right.Verbs)
 		}
 	}
-	if len(costs) != len(want) {
-		t.Errorf("docs/reference/rbac.md has %d rows of what is left out, %d rights are", len(costs), len(want))
+	if len(consequences) != len(want) {
+		t.Errorf("docs/reference/rbac.md has %d rows of what is left out, %d rights are", len(consequences), len(want))
 	}
 }
 
-// without is what of a right others do not have.
-func without(right Right, others []Right) Right {
+// subtractRights is what of a right others do not have.
+func subtractRights(right Right, others []Right) Right {
 	for _, other := range others {
-		if other.Where == right.Where && other.What == right.What {
+		if other.Scope == right.Scope && other.Resource == right.Resource {
 			kept := strings.Split(other.Verbs, ", ")
 			right.Verbs = strings.Join(slices.DeleteFunc(strings.Split(right.Verbs, ", "), func(verb string) bool { return slices.Contains(kept, verb) }), ", ")
 		}
@@ -167,18 +167,18 @@ func without(right Right, others []Right) Right {
 }
 
 // No role grants more than the operator of a whole cluster has.
-func TestTenantsOperatorHasNothingMore(t *testing.T) {
-	granted := Granted(roles(t, "role.yaml"))
-	for _, right := range confined(t) {
-		if more := without(right, granted); more.Verbs != "" {
+func TestTenantOperatorHasNoExtraRights(t *testing.T) {
+	granted := RightsOf(readRoles(t, "role.yaml"))
+	for _, right := range namespacedRights(t) {
+		if more := subtractRights(right, granted); more.Verbs != "" {
 			t.Errorf("only an operator for one namespace may: %s", more)
 		}
 	}
 }
 
 // The administrator's part runs nothing and has no role binding.
-func TestAdministratorsPartGivesNobodyAnything(t *testing.T) {
-	objects, err := kustomized(filepath.Join("..", "..", "..", "deploy", "kustomize", "envs", "namespaced", "cluster"))
+func TestAdministratorPartGrantsNothing(t *testing.T) {
+	objects, err := buildCached(filepath.Join("..", "..", "..", "deploy", "kustomize", "envs", "namespaced", "cluster"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,9 +193,9 @@ func TestAdministratorsPartGivesNobodyAnything(t *testing.T) {
 			t.Errorf("%s %q", object.GetKind(), object.GetName())
 		}
 	}
-	for _, role := range typed[Role](t, objects, "ClusterRole") {
+	for _, role := range objectsOfKind[Role](t, objects, "ClusterRole") {
 		for _, right := range Split(role.Name, role.Rules) {
-			if strings.Contains(right.What+right.Verbs, "*") {
+			if strings.Contains(right.Resource+right.Verbs, "*") {
 				t.Errorf("a wildcard: %s", right)
 			}
 		}

@@ -17,12 +17,12 @@ const Everywhere = "everywhere"
 
 // A Right is what may be done to one kind of object, in the words of `kubectl auth can-i --list`.
 type Right struct {
-	Where string // everywhere, or a namespace
-	What  string // resource.group/subresource, and the names it is bound to
-	Verbs string // sorted
+	Scope    string // everywhere, or a namespace
+	Resource string // resource.group/subresource, and the names it is bound to
+	Verbs    string // sorted
 }
 
-func (r Right) String() string { return fmt.Sprintf("| %s | %s | %s |", r.Where, r.What, r.Verbs) }
+func (r Right) String() string { return fmt.Sprintf("| %s | %s | %s |", r.Scope, r.Resource, r.Verbs) }
 
 // A Role is a Role or a ClusterRole; a Role has a namespace.
 type Role = rbacv1.Role
@@ -42,8 +42,8 @@ func Roles(text []byte) ([]Role, error) {
 	return roles, nil
 }
 
-// Granted are the rights that roles give, sorted.
-func Granted(roles []Role) []Right {
+// RightsOf are the rights that roles give, sorted.
+func RightsOf(roles []Role) []Right {
 	var rights []Right
 	for _, role := range roles {
 		where := Everywhere
@@ -52,45 +52,45 @@ func Granted(roles []Role) []Right {
 		}
 		rights = append(rights, Split(where, role.Rules)...)
 	}
-	return Sorted(rights)
+	return SortRights(rights)
 }
 
 // Split makes a right of each resource that rules name.
-func Split(where string, rules []rbacv1.PolicyRule) []Right {
+func Split(scope string, rules []rbacv1.PolicyRule) []Right {
 	var rights []Right
 	for _, rule := range rules {
 		verbs := strings.Join(slices.Sorted(slices.Values(rule.Verbs)), ", ")
 		for _, group := range rule.APIGroups {
 			for _, resource := range rule.Resources {
-				rights = append(rights, Right{Where: where, What: what(group, resource, rule.ResourceNames), Verbs: verbs})
+				rights = append(rights, Right{Scope: scope, Resource: resourceName(group, resource, rule.ResourceNames), Verbs: verbs})
 			}
 		}
 		for _, path := range rule.NonResourceURLs {
-			rights = append(rights, Right{Where: where, What: path, Verbs: verbs})
+			rights = append(rights, Right{Scope: scope, Resource: path, Verbs: verbs})
 		}
 	}
 	return rights
 }
 
-func what(group, resource string, names []string) string {
-	resource, part, divided := strings.Cut(resource, "/")
+func resourceName(group, resource string, names []string) string {
+	resource, name, divided := strings.Cut(resource, "/")
 	if group != "" {
 		resource += "." + group
 	}
 	if divided {
-		resource += "/" + part
+		resource += "/" + name
 	}
 	return strings.Join(append([]string{resource}, names...), " ")
 }
 
-// Sorted puts rights in the order of the table, each once.
-func Sorted(rights []Right) []Right {
+// SortRights puts rights in the order of the table, each once.
+func SortRights(rights []Right) []Right {
 	slices.SortFunc(rights, func(a, b Right) int { return strings.Compare(a.String(), b.String()) })
 	return slices.Compact(rights)
 }
 
-// Explained are the rights in the table of docs/reference/rbac.md, each with its reason.
-func Explained(text string) map[Right]string {
+// DocumentedRights are the rights in the table of docs/reference/rbac.md, each with its reason.
+func DocumentedRights(text string) map[Right]string {
 	reasons := map[Right]string{}
 	for line := range strings.Lines(text) {
 		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
@@ -101,7 +101,7 @@ func Explained(text string) map[Right]string {
 			cells[n] = strings.TrimSpace(strings.ReplaceAll(cells[n], "`", ""))
 		}
 		if cells[0] != "where" {
-			reasons[Right{Where: cells[0], What: cells[1], Verbs: cells[2]}] = cells[3]
+			reasons[Right{Scope: cells[0], Resource: cells[1], Verbs: cells[2]}] = cells[3]
 		}
 	}
 	return reasons

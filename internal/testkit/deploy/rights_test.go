@@ -10,7 +10,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-func content(t *testing.T, elements ...string) []byte {
+func readFile(t *testing.T, elements ...string) []byte {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(append([]string{"..", "..", ".."}, elements...)...))
 	if err != nil {
@@ -19,9 +19,9 @@ func content(t *testing.T, elements ...string) []byte {
 	return text
 }
 
-func roles(t *testing.T, file string) []Role {
+func readRoles(t *testing.T, file string) []Role {
 	t.Helper()
-	found, err := Roles(content(t, "deploy", "kustomize", "operator", file))
+	found, err := Roles(readFile(t, "deploy", "kustomize", "operator", file))
 	if err != nil || len(found) == 0 {
 		t.Fatalf("found %d roles in %s: %v", len(found), file, err)
 	}
@@ -29,8 +29,8 @@ func roles(t *testing.T, file string) []Role {
 }
 
 func TestR20_ReasonsForEveryRight(t *testing.T) {
-	granted := Granted(roles(t, "role.yaml"))
-	reasons := Explained(string(content(t, "docs", "reference", "rbac.md")))
+	granted := RightsOf(readRoles(t, "role.yaml"))
+	reasons := DocumentedRights(string(readFile(t, "docs", "reference", "rbac.md")))
 	for _, right := range granted {
 		if len(strings.Fields(reasons[right])) < 3 {
 			t.Errorf("docs/reference/rbac.md does not say why. Add: %s why |", right)
@@ -44,9 +44,9 @@ func TestR20_ReasonsForEveryRight(t *testing.T) {
 }
 
 func TestO15_NoWildcard(t *testing.T) {
-	for _, role := range append(roles(t, "role.yaml"), roles(t, "bindings.yaml")...) {
+	for _, role := range append(readRoles(t, "role.yaml"), readRoles(t, "bindings.yaml")...) {
 		for _, right := range Split(role.Name, role.Rules) {
-			if strings.Contains(right.What+right.Verbs, "*") {
+			if strings.Contains(right.Resource+right.Verbs, "*") {
 				t.Errorf("a wildcard: %s", right)
 			}
 		}
@@ -54,8 +54,8 @@ func TestO15_NoWildcard(t *testing.T) {
 }
 
 func TestSecretsAreTheOperatorsOwn(t *testing.T) {
-	for _, right := range Granted(roles(t, "role.yaml")) {
-		if strings.HasPrefix(right.What, "secrets") && right.Where == Everywhere {
+	for _, right := range RightsOf(readRoles(t, "role.yaml")) {
+		if strings.HasPrefix(right.Resource, "secrets") && right.Scope == Everywhere {
 			t.Errorf("the operator reads no secrets but its own: %s", right)
 		}
 	}
@@ -73,14 +73,14 @@ func TestSplit(t *testing.T) {
 		{"n", "b", "get, watch"}, {"n", "b.apps", "get, watch"},
 		{"n", "c.x.io one two", "get"},
 	}
-	if got := Sorted(Split("n", rules)); !slices.Equal(got, Sorted(want)) {
+	if got := SortRights(Split("n", rules)); !slices.Equal(got, SortRights(want)) {
 		t.Errorf("got %v", got)
 	}
 }
 
 func TestExplained(t *testing.T) {
 	text := "| where | what | verbs | why |\n|---|---|---|---|\n| everywhere | `pods` | get, list | to see them |\nnot a line\n"
-	got := Explained(text)
+	got := DocumentedRights(text)
 	if len(got) != 1 || got[Right{Everywhere, "pods", "get, list"}] != "to see them" {
 		t.Errorf("got %v", got)
 	}

@@ -32,34 +32,34 @@ func Kubectl(ctx context.Context, arguments ...string) (string, error) {
 	return string(output), nil
 }
 
-// Said is the output of a kubectl command that must succeed.
-func Said(ctx context.Context, arguments ...string) string {
+// MustKubectl is the output of a kubectl command that must succeed.
+func MustKubectl(ctx context.Context, arguments ...string) string {
 	GinkgoHelper()
 	output, err := Kubectl(ctx, arguments...)
 	Expect(err).NotTo(HaveOccurred())
 	return output
 }
 
-// InstallKinds has the cluster serve our kinds from the repository.
-func InstallKinds(ctx context.Context) {
+// InstallCRDs has the cluster serve our kinds from the repository.
+func InstallCRDs(ctx context.Context) {
 	GinkgoHelper()
-	Said(ctx, "apply", "--server-side", "--force-conflicts", "--filename", FromRoot("deploy", "crds"))
-	Said(ctx, "wait", "--for=condition=Established", "--filename", FromRoot("deploy", "crds"))
+	MustKubectl(ctx, "apply", "--server-side", "--force-conflicts", "--filename", FromRoot("deploy", "crds"))
+	MustKubectl(ctx, "wait", "--for=condition=Established", "--filename", FromRoot("deploy", "crds"))
 }
 
-// ShowFailure shows, if the spec has failed, what commands say of its namespace, what happened there, and what the operator does.
-func ShowFailure(ctx context.Context, namespace string, commands ...string) {
+// ReportFailure shows, if the spec has failed, what commands say of its namespace, what happened there, and what the operator does.
+func ReportFailure(ctx context.Context, namespace string, commands ...string) {
 	if !CurrentSpecReport().Failed() {
 		return
 	}
 	for _, command := range append(commands, "get events") {
-		show(ctx, append(strings.Fields(command), "--namespace", namespace)...)
+		reportCommand(ctx, append(strings.Fields(command), "--namespace", namespace)...)
 	}
-	show(ctx, "get", "pods,leases", "--namespace", System, "--output", "wide")
-	show(ctx, "logs", "--namespace", System, "--selector", selector, "--tail", "60", "--prefix")
+	reportCommand(ctx, "get", "pods,leases", "--namespace", SystemNamespace, "--output", "wide")
+	reportCommand(ctx, "logs", "--namespace", SystemNamespace, "--selector", operatorSelector, "--tail", "60", "--prefix")
 }
 
-func show(ctx context.Context, arguments ...string) {
+func reportCommand(ctx context.Context, arguments ...string) {
 	seen, err := Kubectl(ctx, arguments...)
 	if err != nil {
 		seen = err.Error()
@@ -67,15 +67,15 @@ func show(ctx context.Context, arguments ...string) {
 	GinkgoWriter.Println(seen)
 }
 
-// Raceless fails the spec if the race detector has found something in an operator that is built with it.
-func Raceless(ctx context.Context) {
+// ExpectNoDataRaces fails the spec if the race detector has found something in an operator that is built with it.
+func ExpectNoDataRaces(ctx context.Context) {
 	GinkgoHelper()
-	RacelessLogs(ctx, "--namespace", System, "--selector", selector)
-	RacelessLogs(ctx, "--namespace", System, "--selector", selector, "--previous", "--ignore-errors")
+	ExpectNoDataRacesIn(ctx, "--namespace", SystemNamespace, "--selector", operatorSelector)
+	ExpectNoDataRacesIn(ctx, "--namespace", SystemNamespace, "--selector", operatorSelector, "--previous", "--ignore-errors")
 }
 
-// RacelessLogs is the same for other pods, named as `kubectl logs` wants them.
-func RacelessLogs(ctx context.Context, pods ...string) {
+// ExpectNoDataRacesIn is the same for other pods, named as `kubectl logs` wants them.
+func ExpectNoDataRacesIn(ctx context.Context, pods ...string) {
 	GinkgoHelper()
 	said, err := Kubectl(ctx, append([]string{"logs", "--tail", "-1"}, pods...)...)
 	if err != nil && !strings.Contains(said, "previous terminated container") {

@@ -17,39 +17,39 @@ import (
 )
 
 const (
-	// System is the namespace where `make install` puts the operator.
-	System   = "swarm-system"
-	operator = "swarm-operator" // its Deployment, its Lease and its program
-	selector = "app.kubernetes.io/name=swarm-operator"
+	// SystemNamespace is the namespace where `make install` puts the operator.
+	SystemNamespace  = "swarm-system"
+	operatorName     = "swarm-operator" // its OperatorDeployment, its Lease and its program
+	operatorSelector = "app.kubernetes.io/name=swarm-operator"
 )
 
-// Deployment is the operator's.
-func (c Cluster) Deployment(ctx context.Context) (*appsv1.Deployment, error) {
+// OperatorDeployment is the operator's.
+func (c Cluster) OperatorDeployment(ctx context.Context) (*appsv1.Deployment, error) {
 	found := &appsv1.Deployment{}
-	return found, c.API.Get(ctx, client.ObjectKey{Namespace: System, Name: operator}, found)
+	return found, c.API.Get(ctx, client.ObjectKey{Namespace: SystemNamespace, Name: operatorName}, found)
 }
 
-// Replicas are the operator's pods, including terminating ones.
-func (c Cluster) Replicas(ctx context.Context) ([]corev1.Pod, error) {
-	deployed, err := c.Deployment(ctx)
+// OperatorPods are the operator's pods, including terminating ones.
+func (c Cluster) OperatorPods(ctx context.Context) ([]corev1.Pod, error) {
+	deployment, err := c.OperatorDeployment(ctx)
 	if err != nil {
 		return nil, err
 	}
 	pods := &corev1.PodList{}
-	err = c.API.List(ctx, pods, client.InNamespace(System), client.MatchingLabels(deployed.Spec.Selector.MatchLabels))
+	err = c.API.List(ctx, pods, client.InNamespace(SystemNamespace), client.MatchingLabels(deployment.Spec.Selector.MatchLabels))
 	return pods.Items, err
 }
 
-// Leader is the pod of the operator that leads, "" when none does.
-func (c Cluster) Leader(ctx context.Context) string {
-	pod, _, _ := strings.Cut(c.Holder(ctx), "_")
+// LeaderPod is the pod of the operator that leads, "" when none does.
+func (c Cluster) LeaderPod(ctx context.Context) string {
+	pod, _, _ := strings.Cut(c.LeaseHolder(ctx), "_")
 	return pod
 }
 
-// Holder is the process of the operator that leads, "" when none does.
-func (c Cluster) Holder(ctx context.Context) string {
+// LeaseHolder is the process of the operator that leads, "" when none does.
+func (c Cluster) LeaseHolder(ctx context.Context) string {
 	lease := &coordinationv1.Lease{}
-	if err := c.API.Get(ctx, client.ObjectKey{Namespace: System, Name: operator}, lease); err != nil || lease.Spec.HolderIdentity == nil {
+	if err := c.API.Get(ctx, client.ObjectKey{Namespace: SystemNamespace, Name: operatorName}, lease); err != nil || lease.Spec.HolderIdentity == nil {
 		return ""
 	}
 	return *lease.Spec.HolderIdentity
@@ -59,21 +59,21 @@ func (c Cluster) Holder(ctx context.Context) string {
 func (c Cluster) AwaitOperator(ctx context.Context) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
-		deployed, err := c.Deployment(ctx)
+		deployed, err := c.OperatorDeployment(ctx)
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(deployed.Status.ObservedGeneration).To(Equal(deployed.Generation))
 		g.Expect(deployed.Status.ReadyReplicas).To(BeEquivalentTo(2))
-		pods, err := c.Replicas(ctx)
+		pods, err := c.OperatorPods(ctx)
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(pods).To(HaveLen(2), "those of before are gone")
-		g.Expect(pods).To(ContainElement(HaveField("Name", c.Leader(ctx))))
+		g.Expect(pods).To(ContainElement(HaveField("Name", c.LeaderPod(ctx))))
 	}).WithContext(ctx).Should(Succeed(), "is the operator installed? make install KUBECONFIG=...")
 }
 
-// ResizeOperator sets the operator's replicas, two or none, and waits until it has them.
-func (c Cluster) ResizeOperator(ctx context.Context, size int) {
+// ScaleOperator sets the operator's replicas, two or none, and waits until it has them.
+func (c Cluster) ScaleOperator(ctx context.Context, size int) {
 	GinkgoHelper()
-	deployed, err := c.Deployment(ctx)
+	deployed, err := c.OperatorDeployment(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	change := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, size)
 	Expect(c.API.Patch(ctx, deployed, client.RawPatch(types.MergePatchType, change))).To(Succeed())
@@ -81,19 +81,19 @@ func (c Cluster) ResizeOperator(ctx context.Context, size int) {
 		c.AwaitOperator(ctx)
 		return
 	}
-	Eventually(c.Replicas).WithContext(ctx).Should(BeEmpty())
+	Eventually(c.OperatorPods).WithContext(ctx).Should(BeEmpty())
 }
 
-// BodyOf is the processes of a pod.
-func (c Cluster) BodyOf(ctx context.Context, namespace, pod string) harm.Body {
+// PodProcesses is the processes of a pod.
+func (c Cluster) PodProcesses(ctx context.Context, namespace, pod string) harm.PodProcesses {
 	GinkgoHelper()
 	found := &corev1.Pod{}
 	Expect(c.API.Get(ctx, client.ObjectKey{Namespace: namespace, Name: pod}, found)).To(Succeed())
-	return harm.Of(found)
+	return harm.ProcessesOf(found)
 }
 
 // KillLeader ends the leader's process as the kernel would.
 func (c Cluster) KillLeader(ctx context.Context) {
 	GinkgoHelper()
-	c.BodyOf(ctx, System, c.Leader(ctx)).Kill(operator)
+	c.PodProcesses(ctx, SystemNamespace, c.LeaderPod(ctx)).Kill(operatorName)
 }

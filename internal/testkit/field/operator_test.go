@@ -11,39 +11,39 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 )
 
-func clusterOf(objects ...client.Object) Cluster {
+func fakeCluster(objects ...client.Object) Cluster {
 	return Cluster{API: fake.NewClientBuilder().WithObjects(objects...).Build()}
 }
 
 func TestLeaderIsAPod(t *testing.T) {
-	named := metav1.ObjectMeta{Namespace: System, Name: operator}
+	meta := metav1.ObjectMeta{Namespace: SystemNamespace, Name: operatorName}
 	for reason, c := range map[string]struct {
 		cluster Cluster
 		leader  string
 	}{
-		"no Lease": {clusterOf(), ""},
-		"released": {clusterOf(&coordinationv1.Lease{ObjectMeta: named}), ""},
-		"held":     {clusterOf(&coordinationv1.Lease{ObjectMeta: named, Spec: coordinationv1.LeaseSpec{HolderIdentity: new("swarm-operator-7d-x_2b")}}), "swarm-operator-7d-x"},
+		"no Lease": {fakeCluster(), ""},
+		"released": {fakeCluster(&coordinationv1.Lease{ObjectMeta: meta}), ""},
+		"held":     {fakeCluster(&coordinationv1.Lease{ObjectMeta: meta, Spec: coordinationv1.LeaseSpec{HolderIdentity: new("swarm-operator-7d-x_2b")}}), "swarm-operator-7d-x"},
 	} {
-		if got := c.cluster.Leader(t.Context()); got != c.leader {
+		if got := c.cluster.LeaderPod(t.Context()); got != c.leader {
 			t.Errorf("%s: got %q", reason, got)
 		}
 	}
 }
 
 func TestReplicasAreThoseOfTheDeployment(t *testing.T) {
-	own := map[string]string{"app.kubernetes.io/name": operator}
+	owned := map[string]string{"app.kubernetes.io/name": operatorName}
 	pod := func(namespace, name string, labels map[string]string) client.Object {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels}}
 	}
-	cluster := clusterOf(
-		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: System, Name: operator}, Spec: appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: own}}},
-		pod(System, "one", own), pod(System, "another", nil), pod("elsewhere", "one", own),
+	cluster := fakeCluster(
+		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: SystemNamespace, Name: operatorName}, Spec: appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: owned}}},
+		pod(SystemNamespace, "one", owned), pod(SystemNamespace, "another", nil), pod("elsewhere", "one", owned),
 	)
-	if pods, err := cluster.Replicas(t.Context()); err != nil || len(pods) != 1 || pods[0].Name != "one" {
+	if pods, err := cluster.OperatorPods(t.Context()); err != nil || len(pods) != 1 || pods[0].Name != "one" {
 		t.Errorf("got %v, %v", pods, err)
 	}
-	if pods, err := clusterOf().Replicas(t.Context()); err == nil {
+	if pods, err := fakeCluster().OperatorPods(t.Context()); err == nil {
 		t.Errorf("got %v where nothing is installed", pods)
 	}
 }

@@ -31,40 +31,40 @@ func (e Entry) String() string {
 	return fmt.Sprintf("%s %s of %s by process %d of %s (%s)", e.Time.Format("15:04:05.000"), e.Event, e.Job, e.Process, e.Worker, e.UID)
 }
 
-// notes are what all workers did, in the order in which it happened.
-type notes struct {
-	mu   sync.Mutex
-	all  []Entry
-	gone map[int64]bool // processes that have exited
+// entryLog are what all workers did, in the order in which it happened.
+type entryLog struct {
+	mu            sync.Mutex
+	entries       []Entry
+	deadProcesses map[int64]bool // processes that have exited
 }
 
 // add records an entry of a process, unless it is dead.
-func (n *notes) add(entry Entry) {
+func (n *entryLog) add(entry Entry) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.gone[entry.Process] {
+	if n.deadProcesses[entry.Process] {
 		return
 	}
 	if entry.Event == exited {
-		if n.gone == nil {
-			n.gone = map[int64]bool{}
+		if n.deadProcesses == nil {
+			n.deadProcesses = map[int64]bool{}
 		}
-		n.gone[entry.Process] = true
+		n.deadProcesses[entry.Process] = true
 	}
 	entry.Time = time.Now()
-	n.all = append(n.all, entry)
+	n.entries = append(n.entries, entry)
 }
 
-func (n *notes) dead(process int64) bool {
+func (n *entryLog) isDead(process int64) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.gone[process]
+	return n.deadProcesses[process]
 }
 
-func (n *notes) of(namespace string) Journal {
+func (n *entryLog) inNamespace(namespace string) Journal {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(n.all), func(e Entry) bool { return e.Namespace != namespace })
+	return slices.DeleteFunc(slices.Clone(n.entries), func(e Entry) bool { return e.Namespace != namespace })
 }
 
 // A Journal is what the workers of a namespace did, in the order in which it happened.
@@ -117,16 +117,16 @@ func (j Journal) Running() map[string][]string {
 		case stopped:
 			delete(running, this)
 		case exited:
-			for of := range running {
-				if of.process == entry.Process {
-					delete(running, of)
+			for active := range running {
+				if active.process == entry.Process {
+					delete(running, active)
 				}
 			}
 		}
 	}
 	workers := map[string][]string{}
-	for of, worker := range running {
-		workers[worker] = append(workers[worker], of.job)
+	for active, worker := range running {
+		workers[worker] = append(workers[worker], active.job)
 	}
 	for _, jobs := range workers {
 		slices.Sort(jobs)

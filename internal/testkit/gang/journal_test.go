@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func did(process int64, event, job string) Entry {
+func newEntry(process int64, event, job string) Entry {
 	return Entry{Event: event, Worker: "w-" + string(rune('0'+process)), Process: process, Job: job}
 }
 
@@ -16,13 +16,13 @@ func TestVerify(t *testing.T) {
 		want    string
 	}{
 		"nothing":                {nil, ""},
-		"one after another":      {Journal{did(0, started, "a"), did(0, stopped, "a"), did(1, started, "a")}, ""},
-		"different jobs":         {Journal{did(0, started, "a"), did(1, started, "b")}, ""},
-		"after the process":      {Journal{did(0, started, "a"), did(0, started, "b"), did(0, exited, ""), did(1, started, "a"), did(1, started, "b")}, ""},
-		"overlap":                {Journal{did(0, started, "a"), did(1, started, "a"), did(0, stopped, "a")}, "two owners"},
-		"twice by the same":      {Journal{did(0, started, "a"), did(0, started, "a")}, "two owners"},
-		"another has stopped":    {Journal{did(0, started, "a"), did(1, stopped, "a"), did(2, started, "a")}, "two owners"},
-		"another process exited": {Journal{did(0, started, "a"), did(1, exited, ""), did(2, started, "a")}, "two owners"},
+		"one after another":      {Journal{newEntry(0, started, "a"), newEntry(0, stopped, "a"), newEntry(1, started, "a")}, ""},
+		"different jobs":         {Journal{newEntry(0, started, "a"), newEntry(1, started, "b")}, ""},
+		"after the process":      {Journal{newEntry(0, started, "a"), newEntry(0, started, "b"), newEntry(0, exited, ""), newEntry(1, started, "a"), newEntry(1, started, "b")}, ""},
+		"overlap":                {Journal{newEntry(0, started, "a"), newEntry(1, started, "a"), newEntry(0, stopped, "a")}, "two owners"},
+		"twice by the same":      {Journal{newEntry(0, started, "a"), newEntry(0, started, "a")}, "two owners"},
+		"another has stopped":    {Journal{newEntry(0, started, "a"), newEntry(1, stopped, "a"), newEntry(2, started, "a")}, "two owners"},
+		"another process exited": {Journal{newEntry(0, started, "a"), newEntry(1, exited, ""), newEntry(2, started, "a")}, "two owners"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := c.journal.Verify()
@@ -35,7 +35,7 @@ func TestVerify(t *testing.T) {
 
 func TestRunning(t *testing.T) {
 	journal := Journal{
-		did(0, started, "b"), did(0, started, "a"), did(1, started, "c"), did(1, stopped, "c"), did(2, started, "d"), did(2, exited, ""), did(1, started, "d"),
+		newEntry(0, started, "b"), newEntry(0, started, "a"), newEntry(1, started, "c"), newEntry(1, stopped, "c"), newEntry(2, started, "d"), newEntry(2, exited, ""), newEntry(1, started, "d"),
 	}
 	want := map[string][]string{"w-0": {"a", "b"}, "w-1": {"d"}}
 	if got := journal.Running(); !reflect.DeepEqual(got, want) {
@@ -43,12 +43,12 @@ func TestRunning(t *testing.T) {
 	}
 }
 
-func TestTheDeadSayNothing(t *testing.T) {
-	var all notes
-	for _, entry := range []Entry{did(0, started, "a"), did(0, exited, ""), did(0, stopped, "a"), did(0, started, "b"), did(1, started, "a")} {
+func TestDeadProcessesAreNotRecorded(t *testing.T) {
+	var all entryLog
+	for _, entry := range []Entry{newEntry(0, started, "a"), newEntry(0, exited, ""), newEntry(0, stopped, "a"), newEntry(0, started, "b"), newEntry(1, started, "a")} {
 		all.add(entry)
 	}
-	if got := all.of(""); len(got) != 3 || got.Verify() != nil || !all.dead(0) || all.dead(1) {
+	if got := all.inNamespace(""); len(got) != 3 || got.Verify() != nil || !all.isDead(0) || all.isDead(1) {
 		t.Errorf("got %v", got)
 	}
 }

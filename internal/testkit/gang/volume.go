@@ -12,53 +12,53 @@ import (
 
 // The files of a worker.
 const (
-	listFile  = "config.yml"
-	floorFile = "config-version"
+	listFile    = "config.yml"
+	versionFile = "config-version"
 )
 
-// volume is the two files of a worker, and what the kubelet would write to them.
-type volume struct {
-	home       string
-	offered    string // the newest list of the ConfigMap
-	wanted     int64  // by the annotation
-	has        int64  // the version of the list in the file
-	held       bool   // the list does not arrive
-	annotation string
+// configFiles is the two files of a worker, and what the kubelet would write to them.
+type configFiles struct {
+	folder           string
+	latestList       string // the newest list of the ConfigMap
+	requestedVersion int64  // by the annotation
+	fileVersion      int64  // the version of the list in the file
+	updatesPaused    bool   // the list does not arrive
+	annotation       string
 }
 
 // nudge always writes the annotation, and then brings the list that it asks for, as soon as that is known.
-func (v *volume) nudge(annotation string) error {
-	if annotation == v.annotation && v.wanted > 0 {
+func (v *configFiles) nudge(annotation string) error {
+	if annotation == v.annotation && v.requestedVersion > 0 {
 		return nil
 	}
 	v.annotation = annotation
-	v.wanted, _ = strconv.ParseInt(annotation, 10, 64) // none is 0
-	if err := replace(filepath.Join(v.home, floorFile), annotation); err != nil {
+	v.requestedVersion, _ = strconv.ParseInt(annotation, 10, 64) // none is 0
+	if err := writeFileAtomically(filepath.Join(v.folder, versionFile), annotation); err != nil {
 		return err
 	}
-	return v.catchUp()
+	return v.sync()
 }
 
-// offer has a new list.
-func (v *volume) offer(list string) error {
-	v.offered = list
-	return v.catchUp()
+// setLatestList has a new list.
+func (v *configFiles) setLatestList(list string) error {
+	v.latestList = list
+	return v.sync()
 }
 
-func (v *volume) catchUp() error {
-	if v.held || v.offered == "" || v.has >= v.wanted || version(v.offered) <= v.has {
+func (v *configFiles) sync() error {
+	if v.updatesPaused || v.latestList == "" || v.fileVersion >= v.requestedVersion || listVersion(v.latestList) <= v.fileVersion {
 		return nil
 	}
-	return v.bring(v.offered)
+	return v.writeList(v.latestList)
 }
 
-// bring writes a list.
-func (v *volume) bring(list string) error {
-	v.offered, v.has = list, version(list)
-	return replace(filepath.Join(v.home, listFile), list)
+// writeList writes a list.
+func (v *configFiles) writeList(list string) error {
+	v.latestList, v.fileVersion = list, listVersion(list)
+	return writeFileAtomically(filepath.Join(v.folder, listFile), list)
 }
 
-func version(list string) int64 {
+func listVersion(list string) int64 {
 	file, err := roster.ParseFile(list)
 	if err != nil {
 		return 0
@@ -66,8 +66,8 @@ func version(list string) int64 {
 	return file.Version
 }
 
-// replace writes a file that may be read at any time: the reader finds the old or the new one, whole.
-func replace(file, content string) error {
+// writeFileAtomically writes a file that may be read at any time: the reader finds the old or the new one, whole.
+func writeFileAtomically(file, content string) error {
 	hidden := filepath.Join(filepath.Dir(file), "."+strings.TrimPrefix(filepath.Base(file), "."))
 	if err := os.WriteFile(hidden, []byte(content), 0o600); err != nil {
 		return fmt.Errorf("write file: %w", err)

@@ -23,47 +23,49 @@ import (
 
 // A Worker is the worker of one pod. The faults that it was given end with the pod.
 type Worker struct {
-	gang            *Gang
+	set             *WorkerSet
 	namespace, name string
 	uid             types.UID
 	config          string // the ConfigMap that the pod mounts
-	home            string // the folder with its two files
-	leaving         sync.Once
-	fragile         atomic.Bool // it dies after the next job that it stops
-	outlives        atomic.Bool // its pod may go without it
-	severed         atomic.Bool // it cannot reach the API server
-	lease           int         // seconds of its Lease, 0 for none
+	folder          string // the folder with its two files
+	stopOnce        sync.Once
+	crashAfterStop  atomic.Bool // it dies after the next job that it stops
+	outlivesPod     atomic.Bool // its pod may go without it
+	disconnected    atomic.Bool // it cannot reach the API server
+	leaseSeconds    int         // seconds of its Lease, 0 for none
 
-	mu       sync.Mutex
-	over     bool
-	listener net.Listener // at the pod's address
-	server   *http.Server
-	process  *process
-	volume   volume
-	floor    string // the pod's annotation
-	mute     bool
-	lie      func(*Answer)
+	mu              sync.Mutex
+	ended           bool
+	listener        net.Listener // at the pod's address
+	server          *http.Server
+	process         *process
+	volume          configFiles
+	configVersion   string // the pod's annotation
+	rejectsRequests bool
+	statusOverride  func(*WorkerStatus)
 }
 
-func newWorker(g *Gang, pod *corev1.Pod) *Worker {
-	w := &Worker{gang: g, namespace: pod.Namespace, name: pod.Name, uid: pod.UID, home: filepath.Join(g.folder, string(pod.UID)), floor: asked(pod)}
+func newWorker(g *WorkerSet, pod *corev1.Pod) *Worker {
+	w := &Worker{set: g, namespace: pod.Namespace, name: pod.Name, uid: pod.UID, folder: filepath.Join(g.folder, string(pod.UID)), configVersion: requestedVersion(pod)}
 	for _, volume := range pod.Spec.Volumes {
 		if volume.ConfigMap != nil {
 			w.config = volume.ConfigMap.Name
 		}
 	}
-	w.lease, _ = strconv.Atoi(pod.Annotations[Lease]) // none is 0
-	w.volume.home = w.home
+	w.leaseSeconds, _ = strconv.Atoi(pod.Annotations[Lease]) // none is 0
+	w.volume.folder = w.folder
 	return w
 }
 
-// asked is the version that the pod's annotation asks for.
-func asked(pod *corev1.Pod) string { return pod.Annotations[v1alpha1.AnnotationConfigVersion] }
+// requestedVersion is the version that the pod's annotation asks for.
+func requestedVersion(pod *corev1.Pod) string {
+	return pod.Annotations[v1alpha1.AnnotationConfigVersion]
+}
 
-// begin is what the kubelet does: it mounts the files, starts the process and sets the pod's address.
-func (w *Worker) begin(ctx context.Context) {
-	if err := w.mount(ctx); err != nil {
-		w.gang.log.Error("a worker could not begin", "pod", w.name, "error", err)
+// start is what the kubelet does: it mounts the files, starts the process and sets the pod's address.
+func (w *Worker) start(ctx context.Context) {
+	if err := w.prepare(ctx); err != nil {
+		w.set.log.Error("a worker could not begin", "pod", w.name, "error", err)
 		return
 	}
 	address := w.Address()
@@ -71,52 +73,52 @@ func (w *Worker) begin(ctx context.Context) {
 		return // the pod is being deleted already
 	}
 	status := map[string]any{"podIP": address, "podIPs": []map[string]string{{"ip": address}}}
-	w.patch(ctx, types.MergePatchType, map[string]any{"metadata": map[string]any{"uid": w.uid}, "status": status}, "status")
+	w.patchPod(ctx, types.MergePatchType, map[string]any{"metadata": map[string]any{"uid": w.uid}, "status": status}, "status")
 }
 
-func (w *Worker) mount(ctx context.Context) error {
+func (w *Worker) prepare(ctx context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.over {
+	if w.ended {
 		return nil
 	}
-	if err := os.Mkdir(w.home, 0o700); err != nil {
+	if err := os.Mkdir(w.folder, 0o700); err != nil {
 		return fmt.Errorf("make a folder: %w", err)
 	}
-	list, err := w.gang.api.CoreV1().ConfigMaps(w.namespace).Get(ctx, w.config, metav1.GetOptions{})
+	list, err := w.set.api.CoreV1().ConfigMaps(w.namespace).Get(ctx, w.config, metav1.GetOptions{})
 	if err == nil {
-		err = w.volume.bring(list.Data[configKey])
+		err = w.volume.writeList(list.Data[configKey])
 	}
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("mount ConfigMap %q: %w", w.config, err)
 	}
-	if err := w.volume.nudge(w.floor); err != nil {
+	if err := w.volume.nudge(w.configVersion); err != nil {
 		return err
 	}
-	if w.listener, err = somewhere(ctx); err != nil {
+	if w.listener, err = listenOnUnusedAddress(ctx); err != nil {
 		return err
 	}
-	w.server = &http.Server{Handler: http.HandlerFunc(w.answer), ReadHeaderTimeout: patience}
+	w.server = &http.Server{Handler: http.HandlerFunc(w.serveStatus), ReadHeaderTimeout: requestTimeout}
 	server, listener := w.server, w.listener
-	w.gang.work.Go(func() { _ = server.Serve(listener) })
+	w.set.work.Go(func() { _ = server.Serve(listener) })
 	w.process, err = w.spawn(ctx)
 	return err
 }
 
-// somewhere listens on an unused address of this machine.
-func somewhere(ctx context.Context) (net.Listener, error) {
+// listenOnUnusedAddress listens on an unused address of this machine.
+func listenOnUnusedAddress(ctx context.Context) (net.Listener, error) {
 	const attempts = 100
 	var network net.ListenConfig
-	var problem error
+	var lastErr error
 	for range attempts {
 		ip := net.IPv4(127, byte(1+rand.IntN(254)), byte(rand.IntN(256)), byte(1+rand.IntN(254)))
 		listener, err := network.Listen(ctx, "tcp", net.JoinHostPort(ip.String(), strconv.Itoa(Port)))
 		if err == nil {
 			return listener, nil
 		}
-		problem = err
+		lastErr = err
 	}
-	return nil, fmt.Errorf("find an address for a pod: %w", problem)
+	return nil, fmt.Errorf("find an address for a pod: %w", lastErr)
 }
 
 // Address is that of the pod.
@@ -129,68 +131,68 @@ func (w *Worker) Address() string {
 	return w.listener.Addr().(*net.TCPAddr).IP.String()
 }
 
-func (w *Worker) runs() bool {
+func (w *Worker) isRunning() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.process != nil && !w.over
+	return w.process != nil && !w.ended
 }
 
 // nudge brings the annotation, and what it asks for.
 func (w *Worker) nudge(version string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.floor = version
-	if w.process != nil && !w.over {
-		w.report(w.volume.nudge(version))
+	w.configVersion = version
+	if w.process != nil && !w.ended {
+		w.logError(w.volume.nudge(version))
 	}
 }
 
-// offer has a list that a nudge may bring.
-func (w *Worker) offer(list string) {
+// setLatestList has a list that a nudge may bring.
+func (w *Worker) setLatestList(list string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.process != nil && !w.over {
-		w.report(w.volume.offer(list))
+	if w.process != nil && !w.ended {
+		w.logError(w.volume.setLatestList(list))
 	}
 }
 
-func (w *Worker) report(err error) {
+func (w *Worker) logError(err error) {
 	if err != nil {
-		w.gang.log.Error("a worker has no files", "pod", w.name, "error", err)
+		w.set.log.Error("a worker has no files", "pod", w.name, "error", err)
 	}
 }
 
-// leave ends the worker, and then lets its pod go.
-func (w *Worker) leave() {
-	if !w.outlives.Load() {
-		w.end()
+// stopAndReleasePod ends the worker, and then lets its pod go.
+func (w *Worker) stopAndReleasePod() {
+	if !w.outlivesPod.Load() {
+		w.stop()
 	}
-	w.patch(context.Background(), types.StrategicMergePatchType, map[string]any{"metadata": map[string]any{
+	w.patchPod(context.Background(), types.StrategicMergePatchType, map[string]any{"metadata": map[string]any{
 		"uid": w.uid, "$deleteFromPrimitiveList/finalizers": []string{finalizer},
 	}})
 }
 
-// end is SIGTERM, and the end of the process.
-func (w *Worker) end() {
+// stop is SIGTERM, and the end of the process.
+func (w *Worker) stop() {
 	w.mu.Lock()
-	w.over = true
+	w.ended = true
 	process, server := w.process, w.server
 	w.mu.Unlock()
 	if process != nil {
-		process.stop()
+		process.terminate()
 	}
 	if server != nil {
 		_ = server.Close()
 	}
-	w.report(os.RemoveAll(w.home))
+	w.logError(os.RemoveAll(w.folder))
 }
 
-func (w *Worker) patch(ctx context.Context, how types.PatchType, change map[string]any, subresources ...string) {
+func (w *Worker) patchPod(ctx context.Context, how types.PatchType, change map[string]any, subresources ...string) {
 	patch, err := json.Marshal(change)
 	if err == nil {
-		_, err = w.gang.api.CoreV1().Pods(w.namespace).Patch(ctx, w.name, how, patch, metav1.PatchOptions{}, subresources...)
+		_, err = w.set.api.CoreV1().Pods(w.namespace).Patch(ctx, w.name, how, patch, metav1.PatchOptions{}, subresources...)
 	}
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && ctx.Err() == nil {
-		w.gang.log.Error("a pod was not changed", "pod", w.name, "error", err)
+		w.set.log.Error("a pod was not changed", "pod", w.name, "error", err)
 	}
 }

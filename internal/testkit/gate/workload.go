@@ -13,17 +13,17 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/field"
 )
 
-// Covered is a Deployment in a namespace of the spec's own, which the API server asks about already. It is paused.
-func (g Gate) Covered(ctx context.Context, prefix string) *appsv1.Deployment {
+// CoveredDeployment is a Deployment in a namespace of the spec's own, which the API server asks about already. It is paused.
+func (g Webhook) CoveredDeployment(ctx context.Context, prefix string) *appsv1.Deployment {
 	GinkgoHelper()
-	made := web(g.Namespace(ctx, prefix))
+	made := newSpreadDeployment(g.CreateNamespace(ctx, prefix))
 	Expect(g.API.Create(ctx, made)).To(Succeed())
-	Eventually(g.Admits).WithContext(ctx).WithArguments(made).Should(BeTrue())
+	Eventually(g.AdmitsPlaced).WithContext(ctx).WithArguments(made).Should(BeTrue())
 	return made
 }
 
-// web is a Deployment that is spread, half of it on spot nodes. Its pods do nothing, within the restricted standard.
-func web(namespace string) *appsv1.Deployment {
+// newSpreadDeployment is a Deployment that is spread, half of it on spot nodes. Its pods do nothing, within the restricted standard.
+func newSpreadDeployment(namespace string) *appsv1.Deployment {
 	labels := map[string]string{"app": "web"}
 	return &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web", Annotations: map[string]string{

@@ -18,49 +18,49 @@ import (
 
 // A History holds values in order and without repetitions.
 type History[V comparable] struct {
-	lock   sync.Mutex
-	values []V
-	cut    bool // the watch has ended too early
+	lock        sync.Mutex
+	values      []V
+	interrupted bool // the watch has ended too early
 }
 
-// Follow records a field of the object, which may not exist yet, until the spec or the container that it is called for ends.
-func Follow[T client.Object, V comparable](ctx context.Context, api client.WithWatch, list client.ObjectList, object T, field func(T) V) *History[V] {
+// Watch records a field of the object, which may not exist yet, until the spec or the container that it is called for ends.
+func Watch[T client.Object, V comparable](ctx context.Context, api client.WithWatch, list client.ObjectList, object T, field func(T) V) *History[V] {
 	GinkgoHelper()
 	h := &History[V]{}
-	only := &client.ListOptions{Raw: &metav1.ListOptions{FieldSelector: "metadata.name=" + object.GetName()}}
+	nameSelector := &client.ListOptions{Raw: &metav1.ListOptions{FieldSelector: "metadata.name=" + object.GetName()}}
 	h.watch(ctx, api, list, func(event watch.Event) {
 		if seen, ok := event.Object.(T); ok && event.Type != watch.Deleted {
 			h.add(field(seen))
 		}
-	}, only, client.InNamespace(object.GetNamespace()))
+	}, nameSelector, client.InNamespace(object.GetNamespace()))
 	return h
 }
 
-// FollowAll records a value of all objects of a kind in a namespace, by name, for as long as Follow does. Objects that exist already are
+// WatchAll records a value of all objects of a kind in a namespace, by name, for as long as Watch does. Objects that exist already are
 // added one after the other.
-func FollowAll[T client.Object, V comparable](
+func WatchAll[T client.Object, V comparable](
 	ctx context.Context, api client.WithWatch, list client.ObjectList, namespace string, value func(map[string]T) V,
 ) *History[V] {
 	GinkgoHelper()
-	h, all := &History[V]{}, map[string]T{}
+	h, objects := &History[V]{}, map[string]T{}
 	h.watch(ctx, api, list, func(event watch.Event) {
-		seen, ok := event.Object.(T)
+		object, ok := event.Object.(T)
 		if !ok {
 			return
 		}
 		if event.Type == watch.Deleted {
-			delete(all, seen.GetName())
+			delete(objects, object.GetName())
 		} else {
-			all[seen.GetName()] = seen
+			objects[object.GetName()] = object
 		}
-		h.add(value(all))
+		h.add(value(objects))
 	}, client.InNamespace(namespace))
 	return h
 }
 
 // watch passes every event on until the spec or container ends.
 func (h *History[V]) watch(
-	ctx context.Context, api client.WithWatch, list client.ObjectList, see func(watch.Event), which ...client.ListOption,
+	ctx context.Context, api client.WithWatch, list client.ObjectList, handle func(watch.Event), which ...client.ListOption,
 ) {
 	GinkgoHelper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -70,11 +70,11 @@ func (h *History[V]) watch(
 	go func() {
 		defer close(done)
 		for event := range events.ResultChan() {
-			see(event)
+			handle(event)
 		}
 		h.lock.Lock()
 		defer h.lock.Unlock()
-		h.cut = ctx.Err() == nil
+		h.interrupted = ctx.Err() == nil
 	}()
 	DeferCleanup(func() {
 		cancel()
@@ -94,6 +94,6 @@ func (h *History[V]) add(value V) {
 func (h *History[V]) List(g Gomega) []V {
 	h.lock.Lock()
 	defer h.lock.Unlock()
-	g.Expect(h.cut).To(BeFalse(), "the watch has ended")
+	g.Expect(h.interrupted).To(BeFalse(), "the watch has ended")
 	return slices.Clone(h.values)
 }

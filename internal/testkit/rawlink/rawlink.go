@@ -24,10 +24,10 @@ import (
 
 const dialTimeout = 5 * time.Second
 
-// A Program is in the place of the agent of a pod.
-type Program struct {
-	Config agent.Config
-	From   string // the address that connections come from; left out: any
+// An Agent is in the place of the agent of a pod.
+type Agent struct {
+	Config        agent.Config
+	SourceAddress string // the address that connections come from; left out: any
 
 	connections atomic.Int64
 }
@@ -42,16 +42,16 @@ type Stream struct {
 func (s Stream) Close() { _ = s.connection.Close() }
 
 // Dialer dials from the program's address.
-func (p *Program) Dialer() *net.Dialer {
+func (p *Agent) Dialer() *net.Dialer {
 	dialer := &net.Dialer{Timeout: dialTimeout}
-	if p.From != "" {
-		dialer.LocalAddr = &net.TCPAddr{IP: net.ParseIP(p.From)}
+	if p.SourceAddress != "" {
+		dialer.LocalAddr = &net.TCPAddr{IP: net.ParseIP(p.SourceAddress)}
 	}
 	return dialer
 }
 
 // Token reads the token of the pod.
-func (p *Program) Token() (string, error) {
+func (p *Agent) Token() (string, error) {
 	text, err := os.ReadFile(p.Config.TokenFile)
 	if err != nil {
 		return "", fmt.Errorf("read token: %w", err)
@@ -60,24 +60,24 @@ func (p *Program) Token() (string, error) {
 }
 
 // Connect opens a stream with the token of the pod.
-func (p *Program) Connect(ctx context.Context) (Stream, error) {
+func (p *Agent) Connect(ctx context.Context) (Stream, error) {
 	token, err := p.Token()
 	if err != nil {
 		return Stream{}, err
 	}
-	return p.ConnectWith(ctx, token)
+	return p.ConnectWithToken(ctx, token)
 }
 
-// ConnectWith opens a stream with any token.
-func (p *Program) ConnectWith(ctx context.Context, token string) (Stream, error) {
-	secure, err := p.transport()
+// ConnectWithToken opens a stream with any token.
+func (p *Agent) ConnectWithToken(ctx context.Context, token string) (Stream, error) {
+	creds, err := p.transport()
 	if err != nil {
 		return Stream{}, err
 	}
 	dial := func(ctx context.Context, address string) (net.Conn, error) {
 		return p.Dialer().DialContext(ctx, "tcp", address)
 	}
-	connection, err := grpc.NewClient("passthrough:///"+p.Config.Addresses[0], grpc.WithTransportCredentials(secure), grpc.WithContextDialer(dial))
+	connection, err := grpc.NewClient("passthrough:///"+p.Config.Addresses[0], grpc.WithTransportCredentials(creds), grpc.WithContextDialer(dial))
 	if err != nil {
 		return Stream{}, fmt.Errorf("dial the link: %w", err)
 	}
@@ -90,7 +90,7 @@ func (p *Program) ConnectWith(ctx context.Context, token string) (Stream, error)
 }
 
 // transport trusts the CA of the pod's swarm.
-func (p *Program) transport() (credentials.TransportCredentials, error) {
+func (p *Agent) transport() (credentials.TransportCredentials, error) {
 	bundle, err := os.ReadFile(p.Config.CAFile)
 	if err != nil {
 		return nil, fmt.Errorf("read CA: %w", err)
@@ -105,15 +105,15 @@ func (p *Program) transport() (credentials.TransportCredentials, error) {
 }
 
 // Hello returns what an honest agent would say first, on a connection that is later than all before.
-func (p *Program) Hello() *linkv1.Hello {
+func (p *Agent) Hello() *linkv1.Hello {
 	return &linkv1.Hello{
 		Protocol: linkv1.Protocol, Features: linkv1.Features(), Namespace: p.Config.Namespace, Swarm: p.Config.Swarm, Agent: p.Config.Agent,
 		Slots: int32(p.Config.Slots), Process: "rawlink", Connection: p.connections.Add(1),
 	}
 }
 
-// HandBack accepts every assignment and reports an outcome at once, the outcomes in turn, until the stream or the context ends.
-func (p *Program) HandBack(ctx context.Context, message string, outcomes ...linkv1.Outcome) (count int, err error) {
+// AcceptAndHandBack accepts every assignment and reports an outcome at once, the outcomes in turn, until the stream or the context ends.
+func (p *Agent) AcceptAndHandBack(ctx context.Context, message string, outcomes ...linkv1.Outcome) (count int, err error) {
 	stream, err := p.Connect(ctx)
 	if err != nil {
 		return 0, err
@@ -128,44 +128,44 @@ func (p *Program) HandBack(ctx context.Context, message string, outcomes ...link
 			return 0, fmt.Errorf("greet: %w", err)
 		}
 	}
-	return stream.handBack(ctx, message, outcomes)
+	return stream.acceptAndHandBack(ctx, message, outcomes)
 }
 
-// handBack sends a heartbeat every second: a silent stream is ended.
-func (s Stream) handBack(ctx context.Context, message string, outcomes []linkv1.Outcome) (count int, err error) {
-	heard := make(chan *linkv1.OperatorMessage)
+// acceptAndHandBack sends a heartbeat every second: a silent stream is ended.
+func (s Stream) acceptAndHandBack(ctx context.Context, message string, outcomes []linkv1.Outcome) (count int, err error) {
+	messages := make(chan *linkv1.OperatorMessage)
 	go func() {
-		defer close(heard)
-		for next, err := s.Recv(); err == nil; next, err = s.Recv() {
+		defer close(messages)
+		for nextOutcome, err := s.Recv(); err == nil; nextOutcome, err = s.Recv() {
 			select {
-			case heard <- next:
+			case messages <- nextOutcome:
 			case <-ctx.Done():
 				return
 			}
 		}
 	}()
-	beats := time.NewTicker(time.Second)
-	defer beats.Stop()
+	heartbeats := time.NewTicker(time.Second)
+	defer heartbeats.Stop()
 	for sequence := int64(2); ; {
-		said := &linkv1.AgentMessage{}
+		response := &linkv1.AgentMessage{}
 		select {
 		case <-ctx.Done():
 			return count, nil
-		case <-beats.C:
-			said.Kind = &linkv1.AgentMessage_Heartbeat{Heartbeat: &linkv1.Heartbeat{Sequence: sequence}}
+		case <-heartbeats.C:
+			response.Kind = &linkv1.AgentMessage_Heartbeat{Heartbeat: &linkv1.Heartbeat{Sequence: sequence}}
 			sequence++
-		case next, open := <-heard:
+		case nextOutcome, open := <-messages:
 			switch {
 			case !open:
 				return count, nil
-			case next.GetAssign() == nil:
+			case nextOutcome.GetAssign() == nil:
 				continue
 			}
-			result := &linkv1.Result{Attempt: next.GetAssign().GetAttempt(), Outcome: outcomes[count%len(outcomes)], Message: message}
-			said.Kind = &linkv1.AgentMessage_Result{Result: result}
+			result := &linkv1.Result{Attempt: nextOutcome.GetAssign().GetAttempt(), Outcome: outcomes[count%len(outcomes)], Message: message}
+			response.Kind = &linkv1.AgentMessage_Result{Result: result}
 			count++
 		}
-		if err := s.Send(said); err != nil {
+		if err := s.Send(response); err != nil {
 			return count, fmt.Errorf("hand back: %w", err)
 		}
 	}

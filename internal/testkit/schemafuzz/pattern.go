@@ -7,19 +7,19 @@ import (
 	"unicode/utf8"
 )
 
-// matching makes a string that matches the pattern and is of an allowed length, often the longest or the shortest.
-func (g *Generator) matching(pattern string, least, most int) string {
+// stringMatching makes a string that matches the pattern and is of an allowed length, often the longest or the shortest.
+func (g *Generator) stringMatching(pattern string, minLength, maxLength int) string {
 	parsed, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
 		panic(err) // the API server has compiled it, too
 	}
-	whole := regexp.MustCompile(pattern)
-	longest := pick(g.rand, 0, 1, 3, 8, most)
-	for ; ; longest = (longest + g.rand.IntN(4)) % (most + 1) {
+	anchored := regexp.MustCompile(pattern)
+	longest := pick(g.rand, 0, 1, 3, 8, maxLength)
+	for ; ; longest = (longest + g.rand.IntN(4)) % (maxLength + 1) {
 		var text strings.Builder
 		g.write(&text, parsed.Simplify(), longest)
 		made := text.String()
-		if size := utf8.RuneCountInString(made); size >= least && size <= most && whole.MatchString(made) {
+		if size := utf8.RuneCountInString(made); size >= minLength && size <= maxLength && anchored.MatchString(made) {
 			return made
 		}
 	}

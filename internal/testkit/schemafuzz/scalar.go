@@ -10,24 +10,24 @@ import (
 
 // integer prefers the bounds.
 func (g *Generator) integer(schema apiextensionsv1.JSONSchemaProps) int64 {
-	least, most := int64(math.MinInt32), int64(math.MaxInt32)
+	minimum, maximum := int64(math.MinInt32), int64(math.MaxInt32)
 	if schema.Format == "int64" {
-		least, most = math.MinInt64, math.MaxInt64
+		minimum, maximum = math.MinInt64, math.MaxInt64
 	}
 	if schema.Minimum != nil {
-		least = int64(*schema.Minimum)
+		minimum = int64(*schema.Minimum)
 	}
 	if schema.Maximum != nil {
-		most = int64(*schema.Maximum)
+		maximum = int64(*schema.Maximum)
 	}
-	near := max(least, 0)
+	near := max(minimum, 0)
 	switch g.rand.IntN(5) {
 	case 0:
-		return least
+		return minimum
 	case 1:
-		return most
+		return maximum
 	default:
-		return min(near+int64(g.rand.IntN(5)), most)
+		return min(near+int64(g.rand.IntN(5)), maximum)
 	}
 }
 
@@ -39,42 +39,42 @@ func (g *Generator) intOrString(schema apiextensionsv1.JSONSchemaProps) any {
 	return pick[any](g.rand, int64(0), int64(1), int64(80), int64(-1), int64(70000), "http", "80", "25%", "", "a_b")
 }
 
-// odd are strings for fields that accept every one.
-var odd = []string{
+// oddStrings are strings for fields that accept every one.
+var oddStrings = []string{
 	"", " ", "a", "a", "a1", "web", "x-y", "UPPER", "a b", "-", "0", "true", "null", "../../etc/passwd", "/", "/a/b", "$(NAME)", "{{.}}", "a\nb", "ünïcode", "a=b",
 	"example.com/x", "localhost:1", "10.0.0.1", strings.Repeat("a", 64), strings.Repeat("b.", 120) + "b", strings.Repeat("c", 1000),
 }
 
-func (g *Generator) text(schema apiextensionsv1.JSONSchemaProps) string {
-	least, most := 0, 100
+func (g *Generator) stringValue(schema apiextensionsv1.JSONSchemaProps) string {
+	minLength, maxLength := 0, 100
 	if schema.MinLength != nil {
-		least = int(*schema.MinLength)
+		minLength = int(*schema.MinLength)
 	}
 	if schema.MaxLength != nil {
-		most = int(*schema.MaxLength)
+		maxLength = int(*schema.MaxLength)
 	}
 	switch {
 	case schema.Format == "date-time":
 		return pick(g.rand, "2020-01-01T00:00:00Z", "2099-12-31T23:59:59Z", "0001-01-01T00:00:00Z")
 	case schema.Pattern != "":
-		return g.matching(schema.Pattern, least, most)
+		return g.stringMatching(schema.Pattern, minLength, maxLength)
 	}
 	for {
-		if made := pick(g.rand, odd...); len([]rune(made)) >= least && (schema.MaxLength == nil || len([]rune(made)) <= most) {
+		if made := pick(g.rand, oddStrings...); len([]rune(made)) >= minLength && (schema.MaxLength == nil || len([]rune(made)) <= maxLength) {
 			return made
 		}
 	}
 }
 
-// anything is any JSON, nested that deep at most.
-func (g *Generator) anything(depth int) any {
+// anyJSON is any JSON, nested that deep at most.
+func (g *Generator) anyJSON(depth int) any {
 	kinds := 6
 	if depth == 0 {
 		kinds = 4
 	}
 	switch g.rand.IntN(kinds) {
 	case 0:
-		return pick(g.rand, odd...)
+		return pick(g.rand, oddStrings...)
 	case 1:
 		return pick[any](g.rand, int64(0), int64(-1), int64(math.MaxInt64), 0.5, 1e300)
 	case 2:
@@ -82,9 +82,9 @@ func (g *Generator) anything(depth int) any {
 	case 3:
 		return nil
 	case 4:
-		return []any{g.anything(depth - 1), g.anything(depth - 1)}
+		return []any{g.anyJSON(depth - 1), g.anyJSON(depth - 1)}
 	}
-	return map[string]any{"x": g.anything(depth - 1), pick(g.rand, odd...): g.anything(depth - 1)}
+	return map[string]any{"x": g.anyJSON(depth - 1), pick(g.rand, oddStrings...): g.anyJSON(depth - 1)}
 }
 
 // decoded is the value of JSON from a schema, with the types that unstructured objects have.

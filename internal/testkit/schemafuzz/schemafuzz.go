@@ -36,10 +36,10 @@ var densities = []float64{0.05, 0.2, 0.2, 0.5, 0.9}
 // Value makes a value for the schema. The path is where the rules begin to count.
 func (g *Generator) Value(path string, schema apiextensionsv1.JSONSchemaProps) any {
 	g.density = densities[g.rand.IntN(len(densities))]
-	return g.value(path, schema)
+	return g.generate(path, schema)
 }
 
-func (g *Generator) value(path string, schema apiextensionsv1.JSONSchemaProps) any {
+func (g *Generator) generate(path string, schema apiextensionsv1.JSONSchemaProps) any {
 	made := g.fromSchema(path, schema)
 	if rule := g.rules[path]; rule != nil {
 		return rule(g.rand, made)
@@ -66,56 +66,56 @@ func (g *Generator) fromSchema(path string, schema apiextensionsv1.JSONSchemaPro
 	case "boolean":
 		return g.rand.IntN(2) == 0
 	case "string":
-		return g.text(schema)
+		return g.stringValue(schema)
 	}
-	return g.anything(3)
+	return g.anyJSON(3)
 }
 
 func (g *Generator) object(path string, schema apiextensionsv1.JSONSchemaProps) map[string]any {
-	made := map[string]any{}
+	object := map[string]any{}
 	for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
 		if slices.Contains(schema.Required, name) || g.rand.Float64() < g.density {
-			made[name] = g.value(path+"."+name, schema.Properties[name])
+			object[name] = g.generate(path+"."+name, schema.Properties[name])
 		}
 	}
 	if schema.XPreserveUnknownFields != nil && *schema.XPreserveUnknownFields {
 		for n := range g.rand.IntN(4) {
-			made[fmt.Sprint("any-", n)] = g.anything(3)
+			object[fmt.Sprint("any-", n)] = g.anyJSON(3)
 		}
 	}
 	if more := schema.AdditionalProperties; more != nil && more.Schema != nil {
 		for range g.rand.IntN(3) {
-			made[pick(g.rand, "cpu", "memory", "a", "example.com/b", "c_d", "UPPER")] = g.value(path+".*", *more.Schema)
+			object[pick(g.rand, "cpu", "memory", "a", "example.com/b", "c_d", "UPPER")] = g.generate(path+".*", *more.Schema)
 		}
 	}
-	return made
+	return object
 }
 
-// mostItems keeps lists with distant bounds short.
-const mostItems = 40
+// maxItems keeps lists with distant bounds short.
+const maxItems = 40
 
 // array makes a list of any length within the bounds, without two elements of the same key.
 func (g *Generator) array(path string, schema apiextensionsv1.JSONSchemaProps) []any {
-	least, most := 0, mostItems
+	minItems, maxLength := 0, maxItems
 	if schema.MinItems != nil {
-		least = int(*schema.MinItems)
+		minItems = int(*schema.MinItems)
 	}
 	if schema.MaxItems != nil {
-		most = min(int(*schema.MaxItems), mostItems)
+		maxLength = min(int(*schema.MaxItems), maxItems)
 	}
-	length := min(least+g.rand.IntN(3), most)
+	length := min(minItems+g.rand.IntN(3), maxLength)
 	if g.rand.IntN(20) == 0 {
-		length = most
+		length = maxLength
 	}
-	made, seen := []any{}, map[string]bool{}
-	for tries := 0; len(made) < length && tries < 3*length; tries++ {
-		item := g.value(path, *schema.Items.Schema)
-		if key := keyOf(item, schema); key == "" || !seen[key] {
-			made = append(made, item)
-			seen[key] = true
+	items, seenKeys := []any{}, map[string]bool{}
+	for tries := 0; len(items) < length && tries < 3*length; tries++ {
+		item := g.generate(path, *schema.Items.Schema)
+		if key := keyOf(item, schema); key == "" || !seenKeys[key] {
+			items = append(items, item)
+			seenKeys[key] = true
 		}
 	}
-	return made
+	return items
 }
 
 // keyOf returns the field that identifies the elements of a list, "" without one.

@@ -21,9 +21,9 @@ func schemaOf(t *testing.T, text string) apiextensionsv1.JSONSchemaProps {
 	return schema
 }
 
-func seeded(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, seed)) }
+func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, seed)) }
 
-const thing = `
+const thingSchema = `
 type: object
 required: [name, kind]
 properties:
@@ -37,37 +37,37 @@ properties:
 `
 
 func TestValuesKeepTheBounds(t *testing.T) {
-	schema, name := schemaOf(t, thing), regexp.MustCompile(`^[a-z]([-a-z0-9]{0,18}[a-z0-9])?$`)
-	seen := map[string]bool{}
+	schema, name := schemaOf(t, thingSchema), regexp.MustCompile(`^[a-z]([-a-z0-9]{0,18}[a-z0-9])?$`)
+	covered := map[string]bool{}
 	for seed := range uint64(500) {
-		made := New(seeded(seed), nil).Value("Thing", schema).(map[string]any)
-		if !name.MatchString(made["name"].(string)) {
-			t.Errorf("name %q", made["name"])
+		value := New(newRand(seed), nil).Value("Thing", schema).(map[string]any)
+		if !name.MatchString(value["name"].(string)) {
+			t.Errorf("name %q", value["name"])
 		}
-		if made["kind"] != "A" && made["kind"] != "B" {
-			t.Errorf("kind %v", made["kind"])
+		if value["kind"] != "A" && value["kind"] != "B" {
+			t.Errorf("kind %v", value["kind"])
 		}
-		if size, exists := made["size"].(int64); exists {
-			seen[fmt.Sprint("size ", size)] = true
+		if size, exists := value["size"].(int64); exists {
+			covered[fmt.Sprint("size ", size)] = true
 			if size < 3 || size > 9 {
 				t.Errorf("size %d", size)
 			}
 		}
-		if note, exists := made["note"].(string); exists && len([]rune(note)) > 5 {
+		if note, exists := value["note"].(string); exists && len([]rune(note)) > 5 {
 			t.Errorf("note %q", note)
 		}
-		seen[fmt.Sprint("name of ", len(made["name"].(string)))] = true
-		unique(t, made["tags"], func(item any) any { return item })
-		unique(t, made["parts"], func(item any) any { return item.(map[string]any)["id"] })
+		covered[fmt.Sprint("name of ", len(value["name"].(string)))] = true
+		expectUnique(t, value["tags"], func(item any) any { return item })
+		expectUnique(t, value["parts"], func(item any) any { return item.(map[string]any)["id"] })
 	}
 	for _, bound := range []string{"size 3", "size 9", "name of 1", "name of 20"} {
-		if !seen[bound] {
+		if !covered[bound] {
 			t.Errorf("no value has %s", bound)
 		}
 	}
 }
 
-func unique(t *testing.T, list any, key func(any) any) {
+func expectUnique(t *testing.T, list any, key func(any) any) {
 	t.Helper()
 	seen := map[any]bool{}
 	items, _ := list.([]any)
@@ -80,11 +80,11 @@ func unique(t *testing.T, list any, key func(any) any) {
 }
 
 func TestASeedGivesTheSameValues(t *testing.T) {
-	schema := schemaOf(t, thing)
-	if one, two := New(seeded(7), nil).Value("", schema), New(seeded(7), nil).Value("", schema); !reflect.DeepEqual(one, two) {
+	schema := schemaOf(t, thingSchema)
+	if one, two := New(newRand(7), nil).Value("", schema), New(newRand(7), nil).Value("", schema); !reflect.DeepEqual(one, two) {
 		t.Errorf("%v and %v", one, two)
 	}
-	if one, two := New(seeded(7), nil).Value("", schema), New(seeded(8), nil).Value("", schema); reflect.DeepEqual(one, two) {
+	if one, two := New(newRand(7), nil).Value("", schema), New(newRand(8), nil).Value("", schema); reflect.DeepEqual(one, two) {
 		t.Errorf("twice %v", one)
 	}
 }
@@ -94,7 +94,7 @@ func TestRulesReplaceValues(t *testing.T) {
 		"Thing.name": func(*rand.Rand, any) any { return "fixed" },
 		"Thing":      func(_ *rand.Rand, made any) any { made.(map[string]any)["more"] = true; return made },
 	}
-	made := New(seeded(1), rules).Value("Thing", schemaOf(t, thing)).(map[string]any)
+	made := New(newRand(1), rules).Value("Thing", schemaOf(t, thingSchema)).(map[string]any)
 	if more, _ := made["more"].(bool); made["name"] != "fixed" || !more {
 		t.Errorf("got %v", made)
 	}
@@ -107,7 +107,7 @@ func TestStringsMatchTheirPatterns(t *testing.T) {
 	} {
 		whole, lengths := regexp.MustCompile(pattern), map[int]bool{}
 		for seed := range uint64(50) {
-			made := New(seeded(seed), nil).matching(pattern, 1, 100)
+			made := New(newRand(seed), nil).stringMatching(pattern, 1, 100)
 			lengths[len(made)] = true
 			if !whole.MatchString(made) {
 				t.Errorf("%q does not match %s", made, pattern)

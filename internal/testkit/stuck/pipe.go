@@ -10,15 +10,15 @@ import (
 
 // A Pipe takes everything until it is blocked.
 type Pipe struct {
-	mu      sync.Mutex
-	stuck   chan struct{}
-	blocked bool // a write was
+	mu       sync.Mutex
+	released chan struct{}
+	blocked  bool // a write was
 }
 
 // Write implements io.Writer. While the pipe is blocked it does not return.
 func (p *Pipe) Write(text []byte) (int, error) {
 	p.mu.Lock()
-	stuck := p.stuck
+	stuck := p.released
 	p.blocked = p.blocked || stuck != nil
 	p.mu.Unlock()
 	if stuck != nil {
@@ -33,17 +33,17 @@ func (p *Pipe) Block(t testing.TB) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	stuck := make(chan struct{})
-	p.stuck = stuck
+	p.released = stuck
 	t.Cleanup(func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		close(stuck)
-		p.stuck = nil
+		p.released = nil
 	})
 }
 
-// Blocked reports whether a write waits, or has waited.
-func (p *Pipe) Blocked() bool {
+// HasBlockedWrite reports whether a write waits, or has waited.
+func (p *Pipe) HasBlockedWrite() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.blocked

@@ -27,7 +27,7 @@ const (
 func stored(ctx context.Context, name string) (leaf *x509.Certificate, signer []byte) {
 	GinkgoHelper()
 	secret := &corev1.Secret{}
-	Expect(entrance.API.Get(ctx, client.ObjectKey{Namespace: field.System, Name: name}, secret)).To(Succeed())
+	Expect(entrance.API.Get(ctx, client.ObjectKey{Namespace: field.SystemNamespace, Name: name}, secret)).To(Succeed())
 	found, err := cert.ParseCertsPEM(secret.Data[corev1.TLSCertKey])
 	Expect(err).NotTo(HaveOccurred())
 	return found[0], secret.Data["ca.crt"]
@@ -37,7 +37,7 @@ func stored(ctx context.Context, name string) (leaf *x509.Certificate, signer []
 func renew(ctx context.Context, name string) {
 	GinkgoHelper()
 	before, _ := stored(ctx, name)
-	field.Said(ctx, "patch", "certificate", name, "--namespace", field.System, "--subresource", "status", "--type", "json",
+	field.MustKubectl(ctx, "patch", "certificate", name, "--namespace", field.SystemNamespace, "--subresource", "status", "--type", "json",
 		"--patch", `[{"op":"add","path":"/status/conditions/-","value":{"type":"Issuing","status":"True","reason":"ManuallyTriggered","message":"by the suite"}}]`)
 	Eventually(func() bool {
 		now, _ := stored(ctx, name)
@@ -50,7 +50,7 @@ func awaitTrusted(ctx context.Context) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
 		_, signer := stored(ctx, shown)
-		g.Expect(entrance.Trusted(ctx)).To(Satisfy(func(bundle []byte) bool { return bytes.Contains(bundle, bytes.TrimSpace(signer)) }))
+		g.Expect(entrance.TrustedCA(ctx)).To(Satisfy(func(bundle []byte) bool { return bytes.Contains(bundle, bytes.TrimSpace(signer)) }))
 	}).WithContext(ctx).Should(Succeed())
 }
 
@@ -59,10 +59,10 @@ func awaitShown(ctx context.Context, doors []string) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
 		want, _ := stored(ctx, shown)
-		bundle, err := entrance.Trusted(ctx)
+		bundle, err := entrance.TrustedCA(ctx)
 		g.Expect(err).NotTo(HaveOccurred())
 		for _, door := range doors {
-			leaf, err := gate.Shown(ctx, door, bundle)
+			leaf, err := gate.ServedCertificate(ctx, door, bundle)
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(leaf.Equal(want)).To(BeTrue())
 		}
@@ -72,9 +72,9 @@ func awaitShown(ctx context.Context, doors []string) {
 // hasten has kubelets look at the operator's pods, and so at their Secrets, now: by themselves they do within a minute or two.
 func hasten(ctx context.Context) {
 	GinkgoHelper()
-	pods, err := entrance.Replicas(ctx)
+	pods, err := entrance.OperatorPods(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	for _, pod := range pods {
-		field.Said(ctx, "annotate", "pod", pod.Name, "--namespace", field.System, "--overwrite", "swarm.io/looked-at="+strconv.FormatInt(time.Now().UnixNano(), 10))
+		field.MustKubectl(ctx, "annotate", "pod", pod.Name, "--namespace", field.SystemNamespace, "--overwrite", "swarm.io/looked-at="+strconv.FormatInt(time.Now().UnixNano(), 10))
 	}
 }

@@ -29,16 +29,16 @@ func certified(gates ...string) {
 	})
 
 	It("is the one that replicas show, and pods are given their places", func(ctx SpecContext) {
-		awaitShown(ctx, entrance.Doors(ctx))
+		awaitShown(ctx, entrance.ReplicaAddresses(ctx))
 		deployed := covered(ctx)
 		Expect(entrance.API.Patch(ctx, deployed, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"paused":false}}`)))).To(Succeed())
 		Eventually(func(g Gomega) {
 			found, err := pods(ctx, deployed)
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(found).To(HaveLen(4))
-			g.Expect(found).To(HaveEach(Satisfy(func(pod corev1.Pod) bool { return chronicle.Available(&pod) })))
+			g.Expect(found).To(HaveEach(Satisfy(func(pod corev1.Pod) bool { return chronicle.IsAvailable(&pod) })))
 		}).WithContext(ctx).Should(Succeed())
-		Expect(pods(ctx, deployed)).To(HaveEach(Satisfy(func(pod corev1.Pod) bool { return gate.Placed(&pod) })))
+		Expect(pods(ctx, deployed)).To(HaveEach(Satisfy(func(pod corev1.Pod) bool { return gate.IsPlaced(&pod) })))
 	})
 
 	It("is known by caBundle, which only cert-manager writes", func(ctx SpecContext) {
@@ -67,18 +67,18 @@ func certified(gates ...string) {
 // renewed proves that certificates can change while pods are made.
 func renewed(ctx context.Context, change func()) {
 	GinkgoHelper()
-	at, ignores := entrance.Doors(ctx), entrance.Ignored(ctx)
-	stream := entrance.Flow(ctx, covered(ctx), at)
-	stream.Await(ctx)
+	at, ignores := entrance.ReplicaAddresses(ctx), entrance.FailOpenCount(ctx)
+	stream := entrance.StartPodStream(ctx, covered(ctx), at)
+	stream.AwaitPods(ctx)
 	change()
 	awaitTrusted(ctx)
 	By("replicas show the former one until their kubelets have looked")
-	stream.Await(ctx)
+	stream.AwaitPods(ctx)
 	hasten(ctx)
 	awaitShown(ctx, at)
-	stream.Await(ctx)
-	stream.Prove(60)
-	Expect(entrance.Ignored(ctx)).To(Equal(ignores), "by the API server's own count")
+	stream.AwaitPods(ctx)
+	stream.ExpectAllPlaced(60)
+	Expect(entrance.FailOpenCount(ctx)).To(Equal(ignores), "by the API server's own count")
 }
 
 // written returns the field managers of caBundle, and the version of the configuration.

@@ -23,9 +23,9 @@ func installKinds(ctx context.Context) {
 	folder, err := exec.CommandContext(ctx, "go", "-C", field.FromRoot("test", "certmanager"), "list", "-m", "-f", "{{.Dir}}", "github.com/cert-manager/cert-manager").Output()
 	Expect(err).NotTo(HaveOccurred())
 	kinds := filepath.Join(strings.TrimSpace(string(folder)), "deploy", "crds")
-	field.Said(ctx, "apply", "--server-side", "--filename", kinds)
-	DeferCleanup(func(ctx SpecContext) { field.Said(ctx, "delete", "--filename", kinds) })
-	field.Said(ctx, "wait", "--for=condition=Established", "--filename", kinds)
+	field.MustKubectl(ctx, "apply", "--server-side", "--filename", kinds)
+	DeferCleanup(func(ctx SpecContext) { field.MustKubectl(ctx, "delete", "--filename", kinds) })
+	field.MustKubectl(ctx, "wait", "--for=condition=Established", "--filename", kinds)
 }
 
 // start runs cert-manager with these feature gates until the specs that need it are over.
@@ -41,7 +41,7 @@ func install(ctx context.Context) {
 	GinkgoHelper()
 	DeferCleanup(restore)
 	before := changes(ctx)
-	field.Said(ctx, "apply", "--server-side", "--kustomize", "testdata")
+	field.MustKubectl(ctx, "apply", "--server-side", "--kustomize", "testdata")
 	entrance.AwaitOperator(ctx)
 	awaitTrusted(ctx)
 	Expect(changes(ctx)-before).To(BeNumerically("<", 10), "no replica overwrites cert-manager, not even an earlier leader")
@@ -57,15 +57,15 @@ func changes(ctx context.Context) int64 {
 
 // restore leaves what make install has left.
 func restore(ctx SpecContext) {
-	field.Said(ctx, "apply", "--server-side", "--kustomize", field.FromRoot("bin", "install"))
-	field.Said(ctx, "delete", "--filename", field.FromRoot("deploy", "kustomize", "components", "cert-manager", "certificate.yaml"))
+	field.MustKubectl(ctx, "apply", "--server-side", "--kustomize", field.FromRoot("bin", "install"))
+	field.MustKubectl(ctx, "delete", "--filename", field.FromRoot("deploy", "kustomize", "components", "cert-manager", "certificate.yaml"))
 	for _, name := range []string{shown, signing} {
-		Expect(entrance.API.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: field.System, Name: name}})).To(Succeed())
+		Expect(entrance.API.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: field.SystemNamespace, Name: name}})).To(Succeed())
 	}
 	entrance.AwaitOperator(ctx)
 	Eventually(func(g Gomega) {
 		own := &corev1.Secret{}
-		g.Expect(entrance.API.Get(ctx, client.ObjectKey{Namespace: field.System, Name: authority.SecretName}, own)).To(Succeed())
-		g.Expect(entrance.Trusted(ctx)).To(HavePrefix(string(own.Data["ca.crt"])))
+		g.Expect(entrance.API.Get(ctx, client.ObjectKey{Namespace: field.SystemNamespace, Name: authority.SecretName}, own)).To(Succeed())
+		g.Expect(entrance.TrustedCA(ctx)).To(HavePrefix(string(own.Data["ca.crt"])))
 	}).WithContext(ctx).Should(Succeed(), "the operator keeps caBundle again")
 }

@@ -23,7 +23,7 @@ const (
 )
 
 // entrance is set once, before the first spec.
-var entrance gate.Gate
+var entrance gate.Webhook
 
 func TestCertManager(t *testing.T) {
 	field.Prepare(t, patience)
@@ -31,14 +31,14 @@ func TestCertManager(t *testing.T) {
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
-	harm.SkipElsewhere()
-	entrance = gate.Gate{Cluster: field.Connect()}
+	harm.SkipOnForeignCluster()
+	entrance = gate.Webhook{Cluster: field.Connect()}
 	entrance.AwaitOperator(ctx)
 	installKinds(ctx)
 })
 
 var _ = JustAfterEach(func(ctx SpecContext) {
-	field.ShowFailure(ctx, field.System, "get certificates,certificaterequests,issuers,mutatingwebhookconfigurations --output yaml")
+	field.ReportFailure(ctx, field.SystemNamespace, "get certificates,certificaterequests,issuers,mutatingwebhookconfigurations --output yaml")
 })
 
-var _ = AfterEach(func(ctx SpecContext) { field.Raceless(ctx) })
+var _ = AfterEach(func(ctx SpecContext) { field.ExpectNoDataRaces(ctx) })

@@ -12,7 +12,7 @@ import (
 // covered is a Deployment in a namespace of the spec's own, which the API server asks about already. It is paused.
 func covered(ctx context.Context) *appsv1.Deployment {
 	GinkgoHelper()
-	return entrance.Covered(ctx, "swarm-e2e-certmanager-")
+	return entrance.CoveredDeployment(ctx, "swarm-e2e-certmanager-")
 }
 
 // pods are the pods of the Deployment.

@@ -9,6 +9,6 @@ import (
 
 var _ = Describe("The suite", func() {
 	It("takes any cluster that KUBECONFIG names, and knows nothing else of it [R19/any-kubeconfig]", func(ctx SpecContext) {
-		Expect(field.PassedElsewhere(ctx, "serves every kind|brings the sample swarm")).To(HaveLen(2))
+		Expect(field.PassedOnForeignCluster(ctx, "serves every kind|brings the sample swarm")).To(HaveLen(2))
 	})
 })

@@ -19,7 +19,7 @@ var _ = Describe("The operator's service account", func() {
 	It("[O15/golden, R20/golden] may do what the generated roles say and nothing else, in its own namespace and in others", func(ctx SpecContext) {
 		roles, err := deploy.Roles(content("deploy", "kustomize", "operator", "role.yaml"))
 		Expect(err).NotTo(HaveOccurred())
-		granted := deploy.Granted(roles)
+		granted := deploy.RightsOf(roles)
 		for _, where := range []string{system, namespace(ctx)} {
 			Expect(rights(ctx, where)).To(Equal(within(where, granted)), "rights in namespace %s", where)
 		}
@@ -27,7 +27,7 @@ var _ = Describe("The operator's service account", func() {
 
 	It("was never refused anything", func(ctx SpecContext) {
 		for _, pod := range replicas(ctx) {
-			Expect(field.Said(ctx, "logs", "--namespace", system, pod.Name)).NotTo(ContainSubstring("is forbidden: User"), "log of %s", pod.Name)
+			Expect(field.MustKubectl(ctx, "logs", "--namespace", system, pod.Name)).NotTo(ContainSubstring("is forbidden: User"), "log of %s", pod.Name)
 		}
 	})
 })
@@ -58,16 +58,16 @@ func listed(ctx context.Context, where, account string) []deploy.Right {
 	for _, rule := range review.Status.NonResourceRules {
 		rules = append(rules, rbacv1.PolicyRule{Verbs: rule.Verbs, NonResourceURLs: rule.NonResourceURLs})
 	}
-	return deploy.Sorted(deploy.Split(where, rules))
+	return deploy.SortRights(deploy.Split(where, rules))
 }
 
 // within are the rights that hold in a namespace.
 func within(where string, granted []deploy.Right) []deploy.Right {
 	var some []deploy.Right
 	for _, right := range granted {
-		if right.Where == deploy.Everywhere || right.Where == where {
-			some = append(some, deploy.Right{Where: where, What: right.What, Verbs: right.Verbs})
+		if right.Scope == deploy.Everywhere || right.Scope == where {
+			some = append(some, deploy.Right{Scope: where, Resource: right.Resource, Verbs: right.Verbs})
 		}
 	}
-	return deploy.Sorted(some)
+	return deploy.SortRights(some)
 }

@@ -31,7 +31,7 @@ var _ = Describe("The operator", func() {
 		for _, pod := range replicas(ctx) {
 			names = append(names, pod.Name)
 		}
-		Eventually(cluster.Leader).WithContext(ctx).Should(BeElementOf(names))
+		Eventually(cluster.LeaderPod).WithContext(ctx).Should(BeElementOf(names))
 	})
 
 	It("[O01/sample-works] brings the sample swarm to work, in a restricted namespace", func(ctx SpecContext) {
@@ -51,12 +51,12 @@ var _ = Describe("The operator", func() {
 	})
 
 	It("[R16/one-process, R16/one-deployment] is one Deployment of one program, and one process of it serves everything", func(ctx SpecContext) {
-		harm.SkipElsewhere()
+		harm.SkipOnForeignCluster()
 		deployed := &appsv1.DeploymentList{}
 		Expect(api.List(ctx, deployed, client.InNamespace(system))).To(Succeed())
 		Expect(deployed.Items).To(HaveExactElements(HaveField("Name", "swarm-operator")))
 		for _, pod := range replicas(ctx) {
-			Expect(harm.Of(&pod).Commands()).To(HaveExactElements(HavePrefix("/pause"), HavePrefix("/swarm-operator ")))
+			Expect(harm.ProcessesOf(&pod).CommandLines()).To(HaveExactElements(HavePrefix("/pause"), HavePrefix("/swarm-operator ")))
 			for _, port := range []string{"8080", "8081", "9443", "9444"} {
 				connection, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(pod.Status.PodIP, port))
 				Expect(err).NotTo(HaveOccurred(), "metrics, health, webhook and link of %s", pod.Name)

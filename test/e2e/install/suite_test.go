@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	system  = field.System
+	system  = field.SystemNamespace
 	account = "swarm-operator"
 )
 
@@ -39,13 +39,13 @@ func TestInstall(t *testing.T) {
 var _ = BeforeSuite(func(ctx SpecContext) {
 	cluster = field.Connect()
 	api = cluster.API
-	Eventually(cluster.Deployment).WithContext(ctx).Should(HaveField("Status.ReadyReplicas", Equal(int32(2))), "install the operator first: make install KUBECONFIG=...")
+	Eventually(cluster.OperatorDeployment).WithContext(ctx).Should(HaveField("Status.ReadyReplicas", Equal(int32(2))), "install the operator first: make install KUBECONFIG=...")
 })
 
 // replicas are the operator's pods, without those that an installation has just replaced.
 func replicas(ctx context.Context) []corev1.Pod {
 	GinkgoHelper()
-	pods, err := cluster.Replicas(ctx)
+	pods, err := cluster.OperatorPods(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	return slices.DeleteFunc(pods, func(pod corev1.Pod) bool { return pod.DeletionTimestamp != nil })
 }
@@ -53,7 +53,7 @@ func replicas(ctx context.Context) []corev1.Pod {
 // namespace is one of the spec's own that refuses every pod below the restricted standard.
 func namespace(ctx context.Context) string {
 	GinkgoHelper()
-	return cluster.Namespace(ctx, "swarm-install-")
+	return cluster.CreateNamespace(ctx, "swarm-install-")
 }
 
 func content(elements ...string) []byte {

@@ -9,6 +9,6 @@ import (
 
 var _ = Describe("The suite", func() {
 	It("takes any cluster that KUBECONFIG names, and knows nothing else of it [R19/any-kubeconfig]", func(ctx SpecContext) {
-		Expect(field.PassedElsewhere(ctx, "may do what it has been granted")).To(HaveLen(1))
+		Expect(field.PassedOnForeignCluster(ctx, "may do what it has been granted")).To(HaveLen(1))
 	})
 })

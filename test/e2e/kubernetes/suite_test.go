@@ -51,7 +51,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 })
 
 var _ = BeforeEach(func(ctx SpecContext) {
-	namespace = cluster.Namespace(ctx, "swarm-e2e-")
+	namespace = cluster.CreateNamespace(ctx, "swarm-e2e-")
 })
 
 var _ = JustAfterEach(func(ctx SpecContext) {

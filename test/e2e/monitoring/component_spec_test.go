@@ -32,7 +32,7 @@ var _ = Describe("A Prometheus that the Prometheus Operator has set up", Serial,
 
 	It("scrapes each replica of the operator, and nothing else of ours", func(ctx SpecContext) {
 		Eventually(func(g Gomega) {
-			targets, err := seen.targets(ctx, field.System)
+			targets, err := seen.targets(ctx, field.SystemNamespace)
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(targets).To(HaveEach(And(HaveField("Health", "up"), HaveField("LastError", ""), HaveField("Labels", HaveKeyWithValue("service", service)))))
 			g.Expect(podsOf(targets)).To(ConsistOf(replicas(ctx)))
@@ -48,7 +48,7 @@ var _ = Describe("A Prometheus that the Prometheus Operator has set up", Serial,
 		Expect(section).To(And(ContainSubstring("server_name: swarm-operator-metrics.swarm-system.svc"), ContainSubstring("ca_file: ")))
 		Expect(section).NotTo(Or(ContainSubstring("insecure_skip_verify: true"), ContainSubstring("token_file"), ContainSubstring("credentials_file")))
 		published := &corev1.ConfigMap{}
-		Expect(entrance.API.Get(ctx, client.ObjectKey{Namespace: field.System, Name: "swarm-operator-ca"}, published)).To(Succeed())
+		Expect(entrance.API.Get(ctx, client.ObjectKey{Namespace: field.SystemNamespace, Name: "swarm-operator-ca"}, published)).To(Succeed())
 		Expect(slices.Collect(maps.Values(made.files))).To(ContainElement([]byte(published.Data["ca.crt"])))
 	})
 
@@ -68,7 +68,7 @@ var _ = Describe("A Prometheus that the Prometheus Operator has set up", Serial,
 	})
 
 	It("[R23/loaded] has the numbers that the alerts go by, with their labels", func(ctx SpecContext) {
-		entrance.Covered(ctx, "swarm-e2e-monitoring-")
+		entrance.CoveredDeployment(ctx, "swarm-e2e-monitoring-")
 		for _, series := range shown {
 			Eventually(seen.number).WithContext(ctx).WithArguments("count("+series+")").Should(BeNumerically(">", 0), series)
 		}
@@ -76,38 +76,38 @@ var _ = Describe("A Prometheus that the Prometheus Operator has set up", Serial,
 	})
 
 	It("[R23/loaded] tells of a replica that does not answer, by its name", func(ctx SpecContext) {
-		others := slices.DeleteFunc(replicas(ctx), func(name string) bool { return name == entrance.Leader(ctx) })
-		frozen := entrance.BodyOf(ctx, field.System, others[0])
-		DeferCleanup(frozen.Thaw)
+		others := slices.DeleteFunc(replicas(ctx), func(name string) bool { return name == entrance.LeaderPod(ctx) })
+		frozen := entrance.PodProcesses(ctx, field.SystemNamespace, others[0])
+		DeferCleanup(frozen.Unfreeze)
 		frozen.Freeze()
 		Eventually(seen.alert).WithContext(ctx).WithArguments("SwarmOperatorReplicaDown").Should(And(
 			HaveField("State", "pending"), HaveField("Alerts", HaveExactElements(HaveField("Annotations", HaveKeyWithValue("description", ContainSubstring("describe pod "+others[0]+" "))))),
 		))
 		Expect(seen.alert(ctx, "SwarmOperatorDown")).To(HaveField("State", "inactive"), "the other answers")
-		frozen.Thaw()
+		frozen.Unfreeze()
 		Eventually(seen.alert).WithContext(ctx).WithArguments("SwarmOperatorReplicaDown").Should(HaveField("State", "inactive"))
 	})
 
 	It("[R23/loaded] tells of an operator that is gone, and of webhooks without an answer", func(ctx SpecContext) {
-		web := entrance.Covered(ctx, "swarm-e2e-monitoring-")
+		web := entrance.CoveredDeployment(ctx, "swarm-e2e-monitoring-")
 		missed := map[string]float64{}
 		for alert, counter := range unanswered {
 			before, err := seen.number(ctx, counter)
 			Expect(err).NotTo(HaveOccurred())
 			missed[alert] = before
 		}
-		DeferCleanup(func(ctx SpecContext) { entrance.ResizeOperator(ctx, 2) })
-		entrance.ResizeOperator(ctx, 0)
+		DeferCleanup(func(ctx SpecContext) { entrance.ScaleOperator(ctx, 2) })
+		entrance.ScaleOperator(ctx, 0)
 		Eventually(seen.alert).WithContext(ctx).WithArguments("SwarmOperatorDown").Should(HaveField("State", "pending"))
 
 		Expect(entrance.API.Create(ctx, worker(web), client.DryRunAll)).To(MatchError(ContainSubstring("pods.swarm.io")))
-		Expect(entrance.Admits(ctx, web)).To(BeFalse(), "it would be made without a place")
+		Expect(entrance.AdmitsPlaced(ctx, web)).To(BeFalse(), "it would be made without a place")
 		for alert, counter := range unanswered {
 			Eventually(seen.number).WithContext(ctx).WithArguments(counter).Should(BeNumerically(">", missed[alert]))
 			Eventually(seen.alert).WithContext(ctx).WithArguments(alert).Should(HaveField("State", "pending"))
 		}
 
-		entrance.ResizeOperator(ctx, 2)
+		entrance.ScaleOperator(ctx, 2)
 		Eventually(seen.alert).WithContext(ctx).WithArguments("SwarmOperatorDown").Should(HaveField("State", "inactive"))
 	})
 
@@ -116,12 +116,12 @@ var _ = Describe("A Prometheus that the Prometheus Operator has set up", Serial,
 		obey(ctx, []string{"--namespace", home, "create", "serviceaccount", stranger})
 		refused := startPrometheus(ctx, stranger)
 		Eventually(refused.session.Err).WithContext(ctx).Should(gbytes.Say(`endpoints is forbidden: .* in the namespace .*swarm-system`))
-		Eventually(refused.targets).WithContext(ctx).WithArguments(field.System).Should(BeEmpty())
+		Eventually(refused.targets).WithContext(ctx).WithArguments(field.SystemNamespace).Should(BeEmpty())
 
 		unbind(ctx, "swarm-operator-metrics-reader")
-		obey(ctx, []string{"--namespace", field.System, "create", "rolebinding", stranger, "--role=prometheus-targets", "--serviceaccount=" + home + ":" + stranger})
+		obey(ctx, []string{"--namespace", field.SystemNamespace, "create", "rolebinding", stranger, "--role=prometheus-targets", "--serviceaccount=" + home + ":" + stranger})
 		Eventually(func(g Gomega) {
-			targets, err := refused.targets(ctx, field.System)
+			targets, err := refused.targets(ctx, field.SystemNamespace)
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(podsOf(targets)).To(ConsistOf(replicas(ctx)))
 			g.Expect(targets).To(HaveEach(And(HaveField("Health", "down"), HaveField("LastError", "server returned HTTP status 403 Forbidden"))))
@@ -144,7 +144,7 @@ func unbind(ctx context.Context, name string) {
 // replicas are the names of the operator's pods.
 func replicas(ctx context.Context) (names []string) {
 	GinkgoHelper()
-	pods, err := entrance.Replicas(ctx)
+	pods, err := entrance.OperatorPods(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	for _, pod := range pods {
 		names = append(names, pod.Name)

@@ -37,9 +37,9 @@ func installKinds(ctx context.Context) {
 	Expect(err).NotTo(HaveOccurred())
 	kinds := filepath.Join(GinkgoT().TempDir(), "crds.yaml")
 	Expect(os.WriteFile(kinds, text, 0o600)).To(Succeed())
-	DeferCleanup(func(ctx SpecContext) { field.Said(ctx, "delete", "--ignore-not-found", "--filename", kinds) })
-	field.Said(ctx, "apply", "--server-side", "--filename", kinds)
-	field.Said(ctx, "wait", "--for=condition=Established", "--filename", kinds)
+	DeferCleanup(func(ctx SpecContext) { field.MustKubectl(ctx, "delete", "--ignore-not-found", "--filename", kinds) })
+	field.MustKubectl(ctx, "apply", "--server-side", "--filename", kinds)
+	field.MustKubectl(ctx, "wait", "--for=condition=Established", "--filename", kinds)
 }
 
 // startOperator runs the Prometheus Operator until the suite ends.
@@ -55,8 +55,8 @@ func startOperator() {
 func installPrometheus(ctx context.Context) {
 	GinkgoHelper()
 	wanted := filepath.Join("testdata", "prometheus.yaml")
-	DeferCleanup(func(ctx SpecContext) { field.Said(ctx, "delete", "--ignore-not-found", "--filename", wanted) })
-	field.Said(ctx, "apply", "--server-side", "--filename", wanted)
+	DeferCleanup(func(ctx SpecContext) { field.MustKubectl(ctx, "delete", "--ignore-not-found", "--filename", wanted) })
+	field.MustKubectl(ctx, "apply", "--server-side", "--filename", wanted)
 }
 
 // An order is what the Prometheus Operator has the kubelet start: the arguments of the program, and the files that it finds.

@@ -22,10 +22,10 @@ func followPage(ctx context.Context) {
 	DeferCleanup(func(ctx SpecContext) {
 		for _, name := range []string{"scrape.yaml", "token.yaml", "rules.yaml"} {
 			// Kubernetes deletes the Secret together with the service account.
-			field.Said(ctx, "delete", "--ignore-not-found", "--filename", field.FromRoot("deploy", "kustomize", "components", "monitoring", name))
+			field.MustKubectl(ctx, "delete", "--ignore-not-found", "--filename", field.FromRoot("deploy", "kustomize", "components", "monitoring", name))
 		}
 	})
-	field.Said(ctx, "apply", "--server-side", "--kustomize", overlay(block(page, "yaml")))
+	field.MustKubectl(ctx, "apply", "--server-side", "--kustomize", overlay(block(page, "yaml")))
 	for command := range strings.Lines(block(page, "sh")) {
 		obey(ctx, strings.Fields(command)[1:])
 	}
@@ -37,8 +37,8 @@ func obey(ctx context.Context, arguments []string) {
 	verb := slices.Index(arguments, "create")
 	Expect(verb).To(BeNumerically(">=", 0), "only what makes something can be undone: %s", arguments)
 	undo := slices.Concat(arguments[:verb], []string{"delete"}, arguments[verb+1:verb+3])
-	field.Said(ctx, arguments...)
-	DeferCleanup(func(ctx SpecContext) { field.Said(ctx, undo...) })
+	field.MustKubectl(ctx, arguments...)
+	DeferCleanup(func(ctx SpecContext) { field.MustKubectl(ctx, undo...) })
 }
 
 // block is the first one of the page in a language.

@@ -25,7 +25,7 @@ const (
 )
 
 // entrance is set once, before the first spec.
-var entrance gate.Gate
+var entrance gate.Webhook
 
 func TestMonitoring(t *testing.T) {
 	field.Prepare(t, patience)
@@ -33,8 +33,8 @@ func TestMonitoring(t *testing.T) {
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
-	harm.SkipElsewhere()
-	entrance = gate.Gate{Cluster: field.Connect()}
+	harm.SkipOnForeignCluster()
+	entrance = gate.Webhook{Cluster: field.Connect()}
 	entrance.AwaitOperator(ctx)
 	installKinds(ctx)
 	startOperator()
@@ -43,7 +43,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 })
 
 var _ = JustAfterEach(func(ctx SpecContext) {
-	field.ShowFailure(ctx, home, "get prometheuses,statefulsets,configmaps --output yaml")
+	field.ReportFailure(ctx, home, "get prometheuses,statefulsets,configmaps --output yaml")
 })
 
-var _ = AfterEach(func(ctx SpecContext) { field.Raceless(ctx) })
+var _ = AfterEach(func(ctx SpecContext) { field.ExpectNoDataRaces(ctx) })

@@ -29,7 +29,7 @@ import (
 
 const (
 	// system is where the operator of the whole cluster lives.
-	system = field.System
+	system = field.SystemNamespace
 	// own is the label of namespaces that have an operator of their own, as docs/how-to/install.md has it.
 	own = "swarm.io/own-operator"
 )
@@ -57,8 +57,8 @@ func keepOut(ctx context.Context) {
 	const key = "SWARM_CONTROLLER_NAMESPACE_SELECTOR"
 	set := func(ctx context.Context, change string) {
 		GinkgoHelper()
-		field.Said(ctx, "set", "env", "--namespace", system, "deployment/swarm-operator", change)
-		field.Said(ctx, "rollout", "status", "--namespace", system, "deployment/swarm-operator", "--timeout=90s")
+		field.MustKubectl(ctx, "set", "env", "--namespace", system, "deployment/swarm-operator", change)
+		field.MustKubectl(ctx, "rollout", "status", "--namespace", system, "deployment/swarm-operator", "--timeout=90s")
 	}
 	set(ctx, key+"={matchExpressions: [{key: "+own+", operator: DoesNotExist}]}")
 	DeferCleanup(func(ctx SpecContext) { set(ctx, key+"-") })
@@ -67,7 +67,7 @@ func keepOut(ctx context.Context) {
 // namespace is one of the spec's own. Its swarms are deleted before the operator, which has to remove their finalizers.
 func namespace(ctx context.Context, labels map[string]string) string {
 	GinkgoHelper()
-	name := cluster.Namespace(ctx, "swarm-tenant-")
+	name := cluster.CreateNamespace(ctx, "swarm-tenant-")
 	change, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": labels}})
 	Expect(err).NotTo(HaveOccurred())
 	Expect(api.Patch(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, client.RawPatch(types.MergePatchType, change))).To(Succeed())
@@ -101,13 +101,13 @@ func (t tenant) user() string { return "admin-of-" + t.in }
 // kubectl is what the tenant types.
 func (t tenant) kubectl(ctx context.Context, arguments ...string) string {
 	GinkgoHelper()
-	return field.Said(ctx, append([]string{"--as", t.user(), "--namespace", t.in}, arguments...)...)
+	return field.MustKubectl(ctx, append([]string{"--as", t.user(), "--namespace", t.in}, arguments...)...)
 }
 
 // overlay is all that a tenant writes: the namespace, and where images are.
 func (t tenant) overlay(ctx context.Context) string {
 	GinkgoHelper()
-	installed, err := cluster.Deployment(ctx)
+	installed, err := cluster.OperatorDeployment(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	container, folder := installed.Spec.Template.Spec.Containers[0], GinkgoT().TempDir()
 	base, err := filepath.Rel(folder, field.FromRoot("deploy", "kustomize", "envs", "namespaced"))

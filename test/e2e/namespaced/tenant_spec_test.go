@@ -21,7 +21,7 @@ import (
 
 var _ = Describe("An admin of one namespace", func() {
 	It("installs the operator there, which works for them and touches nothing else [R27]", func(ctx SpecContext) {
-		field.Said(ctx, "apply", "--server-side", "--force-conflicts", "--kustomize", field.FromRoot("deploy", "kustomize", "envs", "namespaced", "cluster"))
+		field.MustKubectl(ctx, "apply", "--server-side", "--force-conflicts", "--kustomize", field.FromRoot("deploy", "kustomize", "envs", "namespaced", "cluster"))
 		tenant, elsewhere := newTenant(ctx), namespace(ctx, nil)
 		tenant.installs(ctx)
 
@@ -33,7 +33,7 @@ var _ = Describe("An admin of one namespace", func() {
 
 		By("agents of others are not let in, and others have their own operator")
 		Expect(api.Create(ctx, crew(elsewhere))).To(Succeed())
-		field.Said(ctx, "wait", "--namespace", elsewhere, "swarm/crew", "--for=condition=Ready", "--timeout=60s")
+		field.MustKubectl(ctx, "wait", "--namespace", elsewhere, "swarm/crew", "--for=condition=Ready", "--timeout=60s")
 		link := tenant.link(ctx)
 		Expect(link.greet(ctx, tenant.in)).To(Succeed())
 		Expect(link.greet(ctx, elsewhere)).To(MatchError(ContainSubstring("namespace %q is not this operator's", elsewhere)))

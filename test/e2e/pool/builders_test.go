@@ -19,7 +19,7 @@ import (
 // port is where workers acknowledge.
 const port = "9090"
 
-func workerImage() string { return field.Image("WORKER_IMAGE", "localhost/swarm-worker:dev") }
+func workerImage() string { return field.ImageOr("WORKER_IMAGE", "localhost/swarm-worker:dev") }
 
 func create(ctx context.Context, objects ...client.Object) {
 	GinkgoHelper()

@@ -25,7 +25,7 @@ func awaitVersion(ctx context.Context, pool *v1alpha1.WorkerPool, above int64) {
 }
 
 var _ = Describe("A pool through faults", func() {
-	BeforeEach(harm.SkipElsewhere)
+	BeforeEach(harm.SkipOnForeignCluster)
 
 	It("drains a worker before it shrinks, also one that is killed between stop and acknowledgement [P21]", func(ctx SpecContext) {
 		pool := poolOf("shrinking", "a", "b", "free", "stuck")
@@ -43,7 +43,7 @@ var _ = Describe("A pool through faults", func() {
 			g.Expect(*current(ctx, statefulSetNamed("shrinking")).Spec.Replicas).To(BeEquivalentTo(2), "it is needed still")
 		}).WithContext(ctx).WithTimeout(brief).Should(Succeed())
 
-		cluster.BodyOf(ctx, scene.namespace, "shrinking-1").Kill("probe")
+		cluster.PodProcesses(ctx, scene.namespace, "shrinking-1").Kill("probe")
 		after := settled(ctx, pool, 1, 4)
 		Expect(after.Workloads["shrinking-0"].Jobs).To(ConsistOf("a", "b", "free", "stuck"))
 		proveUntouched(ctx, before, after)
@@ -55,13 +55,13 @@ var _ = Describe("A pool through faults", func() {
 		pool := poolOf("headless", numbered("job", 8)...)
 		create(ctx, statefulSet("headless", 2, holding()), pool)
 		before := settled(ctx, pool, 2, 8)
-		silent := cluster.BodyOf(ctx, scene.namespace, "headless-1")
+		silent := cluster.PodProcesses(ctx, scene.namespace, "headless-1")
 		silent.Freeze()
-		DeferCleanup(silent.Thaw)
+		DeferCleanup(silent.Unfreeze)
 		scaleTo(ctx, "sts/headless", "4")
 		awaitVersion(ctx, pool, before.Version)
 		cluster.KillLeader(ctx)
-		silent.Thaw()
+		silent.Unfreeze()
 
 		after := settled(ctx, pool, 4, 8)
 		Expect(moved(before, after)).To(Equal(4))
@@ -120,12 +120,12 @@ var _ = Describe("A pool through faults", func() {
 		Expect(kubectl(ctx, "rollout", "status", "--namespace", system, "deployment/swarm-operator", "--timeout=90s")).To(ContainSubstring("successfully rolled out"))
 		cluster.AwaitOperator(ctx)
 
-		DeferCleanup(func(ctx SpecContext) { cluster.ResizeOperator(ctx, 2) })
-		cluster.ResizeOperator(ctx, 0)
+		DeferCleanup(func(ctx SpecContext) { cluster.ScaleOperator(ctx, 2) })
+		cluster.ScaleOperator(ctx, 0)
 		config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: scene.namespace, Name: "steady-config"}}
 		Expect(parsed(current(ctx, config)).text).To(Equal(before.text), "after a rolling restart")
 		Expect(api.Delete(ctx, config)).To(Succeed())
-		cluster.ResizeOperator(ctx, 2)
+		cluster.ScaleOperator(ctx, 2)
 		Eventually(func(g Gomega) {
 			g.Expect(api.Get(ctx, client.ObjectKeyFromObject(config), config)).To(Succeed())
 			g.Expect(parsed(config).text).To(Equal(before.text), "from the stored revision, to the byte")

@@ -39,7 +39,7 @@ func introspect(ctx context.Context, pool string) introspection {
 	}
 	token, err := kubectl(ctx, "create", "token", "viewer", "--namespace", scene.namespace)
 	Expect(err).NotTo(HaveOccurred())
-	url := "http://" + field.Forwarded("deployment/swarm-operator", "8082") + "/v1/pools/" + scene.namespace + "/" + pool
+	url := "http://" + field.PortForward("deployment/swarm-operator", "8082") + "/v1/pools/" + scene.namespace + "/" + pool
 	var shown introspection
 	Eventually(func() (err error) { // a right that was just given may not be known yet
 		shown, err = fetchIntrospection(ctx, url, strings.TrimSpace(token))

@@ -26,13 +26,13 @@ const inOrder = `(?s)^namespace/swarm .*\nclusterrolebinding\S+/swarm-operator .
 	`\ndeployment\.apps/swarm-operator .*\nstatefulset\.apps/swarm-worker [^\n]*\n`
 
 var _ = Describe("The whole of deploy/kustomize/envs/dev", Serial, func() {
-	BeforeEach(harm.SkipElsewhere) // it replaces the operator of the cluster
+	BeforeEach(harm.SkipOnForeignCluster) // it replaces the operator of the cluster
 
 	It("is applied in order, and keeps jobs when its operator restarts [P15/overlay-applied, P20/applied, P20/restart-moves-no-job]", func(ctx SpecContext) {
 		makeWay(ctx)
 		overlay := field.FromRoot("deploy", "kustomize", "envs", "dev")
-		Expect(field.Said(ctx, "apply", "--server-side", "--force-conflicts", "--kustomize", overlay)).To(MatchRegexp(inOrder))
-		field.Said(ctx, "rollout", "status", "--namespace", dev, "deployment/swarm-operator", "--timeout=80s")
+		Expect(field.MustKubectl(ctx, "apply", "--server-side", "--force-conflicts", "--kustomize", overlay)).To(MatchRegexp(inOrder))
+		field.MustKubectl(ctx, "rollout", "status", "--namespace", dev, "deployment/swarm-operator", "--timeout=80s")
 		text := devText(ctx, 2)
 		Expect(text).To(Equal(listing("pool-27-expected.yml")))
 		written, err := os.ReadFile(field.FromRoot("deploy", "kustomize", "envs", "dev", "config.yml"))
@@ -42,8 +42,8 @@ var _ = Describe("The whole of deploy/kustomize/envs/dev", Serial, func() {
 
 		workers, fence := devWorkers(ctx), devFence(ctx)
 		Expect(workers).To(HaveLen(2))
-		field.Said(ctx, "rollout", "restart", "--namespace", dev, "deployment/swarm-operator")
-		field.Said(ctx, "rollout", "status", "--namespace", dev, "deployment/swarm-operator", "--timeout=80s")
+		field.MustKubectl(ctx, "rollout", "restart", "--namespace", dev, "deployment/swarm-operator")
+		field.MustKubectl(ctx, "rollout", "status", "--namespace", dev, "deployment/swarm-operator", "--timeout=80s")
 		Eventually(devFence).WithContext(ctx).Should(BeNumerically(">", fence), "a new leader has looked at the pool")
 		Expect(devText(ctx, 2)).To(Equal(text))
 		Expect(devWorkers(ctx)).To(Equal(workers))
@@ -56,12 +56,12 @@ func makeWay(ctx context.Context) {
 	binding := current(ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "swarm-operator"}})
 	webhooks := current(ctx, &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "swarm-operator"}})
 	DeferCleanup(func(ctx SpecContext) {
-		field.Said(ctx, "delete", "namespace", dev, "--ignore-not-found", "--timeout=80s")
+		field.MustKubectl(ctx, "delete", "namespace", dev, "--ignore-not-found", "--timeout=80s")
 		restore(ctx, binding, &rbacv1.ClusterRoleBinding{})
 		restore(ctx, webhooks, &admissionv1.MutatingWebhookConfiguration{})
-		cluster.ResizeOperator(ctx, 2)
+		cluster.ScaleOperator(ctx, 2)
 	})
-	cluster.ResizeOperator(ctx, 0)
+	cluster.ScaleOperator(ctx, 0)
 	// Another spec may have deleted the namespace just now.
 	Eventually(api.Get).WithContext(ctx).WithArguments(client.ObjectKey{Name: dev}, &corev1.Namespace{}).Should(Satisfy(apierrors.IsNotFound))
 }

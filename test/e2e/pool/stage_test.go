@@ -33,7 +33,7 @@ type stage struct {
 
 func open(ctx context.Context) *stage {
 	GinkgoHelper()
-	made := &stage{namespace: cluster.Namespace(ctx, "swarm-e2e-pool-")}
+	made := &stage{namespace: cluster.CreateNamespace(ctx, "swarm-e2e-pool-")}
 	made.seen = record(ctx, made.namespace)
 	DeferCleanup(made.seen.stop)
 	claim := &corev1.PersistentVolumeClaim{

@@ -23,7 +23,7 @@ import (
 const patience = 90 * time.Second
 
 // system is where the operator lives.
-const system = field.System
+const system = field.SystemNamespace
 
 // kubectl runs the real program, as a user would.
 var kubectl = field.Kubectl
@@ -45,7 +45,7 @@ func TestPool(t *testing.T) {
 
 var _ = BeforeSuite(func(ctx SpecContext) {
 	cluster = field.Connect()
-	api, core = cluster.API, cluster.Core
+	api, core = cluster.API, cluster.Clientset
 	cluster.AwaitOperator(ctx)
 	if chosen, _ := GinkgoConfiguration(); len(chosen.FocusStrings) == 0 { // a few specs do not last as long as the measurement
 		sampleUntold(ctx)
@@ -58,10 +58,10 @@ var _ = JustAfterEach(func(ctx SpecContext) {
 	if !CurrentSpecReport().Failed() {
 		return
 	}
-	field.ShowFailure(ctx, scene.namespace, "get workerpools,statefulsets,deployments,pods,configmaps --output yaml")
+	field.ReportFailure(ctx, scene.namespace, "get workerpools,statefulsets,deployments,pods,configmaps --output yaml")
 	for _, said := range scene.journal(ctx) {
 		GinkgoWriter.Println(said)
 	}
 })
 
-var _ = AfterEach(func(ctx SpecContext) { field.Raceless(ctx) })
+var _ = AfterEach(func(ctx SpecContext) { field.ExpectNoDataRaces(ctx) })

@@ -25,7 +25,7 @@ import (
 const day = 24 * time.Hour
 
 func linkSecret() *corev1.Secret {
-	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: field.System, Name: authority.SecretName}}
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: field.SystemNamespace, Name: authority.SecretName}}
 }
 
 // stored reads the Secret.
@@ -45,7 +45,7 @@ func rewrite(ctx context.Context, changes map[string][]byte) {
 // bundleOf is the CA that the API server trusts at the spread webhook.
 func bundleOf(ctx context.Context) []byte {
 	GinkgoHelper()
-	bundle, err := entrance.Trusted(ctx)
+	bundle, err := entrance.TrustedCA(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	return bundle
 }
@@ -54,7 +54,7 @@ func bundleOf(ctx context.Context) []byte {
 func awaitTrusted(ctx context.Context, authorities int) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
-		bundle, err := entrance.Trusted(ctx)
+		bundle, err := entrance.TrustedCA(ctx)
 		g.Expect(err).NotTo(HaveOccurred())
 		secret := linkSecret()
 		g.Expect(api.Get(ctx, client.ObjectKeyFromObject(secret), secret)).To(Succeed())
@@ -73,7 +73,7 @@ func awaitShown(ctx context.Context, doors []string, authority *x509.Certificate
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(want[0].CheckSignatureFrom(authority)).To(Succeed())
 		for _, door := range doors {
-			leaf, err := gate.Shown(ctx, door, secret.Data["ca.crt"])
+			leaf, err := gate.ServedCertificate(ctx, door, secret.Data["ca.crt"])
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(leaf.Equal(want[0])).To(BeTrue())
 		}

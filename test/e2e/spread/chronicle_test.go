@@ -10,15 +10,15 @@ import (
 )
 
 // watched records a workload's pods from now on, until the spec ends.
-func watched(ctx context.Context, workload client.Object) *chronicle.Chronicle {
+func watched(ctx context.Context, workload client.Object) *chronicle.Recorder {
 	GinkgoHelper()
-	return chronicle.Of(ctx, api, namespace, of(workload))
+	return chronicle.Watch(ctx, api, namespace, of(workload))
 }
 
 // turns are what has happened until now, in order: a class, and whether a pod began to serve there or to leave.
-func turns(seen *chronicle.Chronicle) (lines []string) {
-	for _, turn := range seen.Turns() {
-		if turn.Serves {
+func turns(seen *chronicle.Recorder) (lines []string) {
+	for _, turn := range seen.Changes() {
+		if turn.Available {
 			lines = append(lines, serves(nodes[turn.Node]))
 		} else {
 			lines = append(lines, leaves(nodes[turn.Node]))
@@ -28,7 +28,7 @@ func turns(seen *chronicle.Chronicle) (lines []string) {
 }
 
 // count is how often something has happened.
-func count(seen *chronicle.Chronicle, line string) (count int) {
+func count(seen *chronicle.Recorder, line string) (count int) {
 	for _, one := range turns(seen) {
 		if one == line {
 			count++

@@ -9,6 +9,6 @@ import (
 
 var _ = Describe("The suite", func() {
 	It("takes any cluster that KUBECONFIG names, and knows nothing else of it [R19/any-kubeconfig]", func(ctx SpecContext) {
-		Expect(field.PassedElsewhere(ctx, "is what examples/spread says")).To(HaveLen(1))
+		Expect(field.PassedOnForeignCluster(ctx, "is what examples/spread says")).To(HaveLen(1))
 	})
 })

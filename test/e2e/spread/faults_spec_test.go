@@ -15,8 +15,8 @@ import (
 var _ = Describe("A split through faults", func() {
 	It("is made up for when the operator was away while pods were made [R26/pods-created, R26/corrected]", Serial, func(ctx SpecContext) {
 		covered(ctx)
-		DeferCleanup(func(ctx SpecContext) { cluster.ResizeOperator(ctx, 2) })
-		cluster.ResizeOperator(ctx, 0)
+		DeferCleanup(func(ctx SpecContext) { cluster.ScaleOperator(ctx, 2) })
+		cluster.ScaleOperator(ctx, 0)
 		web := deployment(wanting("web", 2, 80), 10)
 		create(ctx, web)
 		var wrong int
@@ -26,7 +26,7 @@ var _ = Describe("A split through faults", func() {
 			g.Expect(found).To(HaveLen(10))
 			wrong = -2
 			for _, pod := range found {
-				g.Expect(chronicle.Available(&pod)).To(BeTrue(), "it runs all the same")
+				g.Expect(chronicle.IsAvailable(&pod)).To(BeTrue(), "it runs all the same")
 				g.Expect(pod.Annotations).NotTo(HaveKey(spreads(v1alpha1.SpreadClass)))
 				if nodes[pod.Spec.NodeName] == onDemand {
 					wrong++
@@ -36,7 +36,7 @@ var _ = Describe("A split through faults", func() {
 		Expect(wrong).To(BeNumerically(">", 0), "the scheduler alone does not know what is wanted")
 
 		began := time.Now()
-		cluster.ResizeOperator(ctx, 2)
+		cluster.ScaleOperator(ctx, 2)
 		awaitBalanced(ctx, web, 2, 8)
 		measured("moved after the operator was back", time.Since(began).Round(time.Second).String())
 		moves, err := rescheduled(ctx, web)
@@ -46,7 +46,7 @@ var _ = Describe("A split through faults", func() {
 	})
 
 	It("is right in the end when the leader is killed in a burst", func(ctx SpecContext) {
-		harm.SkipElsewhere()
+		harm.SkipOnForeignCluster()
 		covered(ctx)
 		web := deployment(wanting("web", 2, 60), 30)
 		create(ctx, web)

@@ -24,20 +24,20 @@ const overlap = 5 * time.Second
 var _ = Describe("Certificates, while ten pods a second are made", Serial, func() {
 	var (
 		at      []string // the doors of both replicas
-		pods    *gate.Stream
+		pods    *gate.PodStream
 		ignores float64
 	)
 
 	BeforeEach(func(ctx SpecContext) {
-		harm.SkipElsewhere()
+		harm.SkipOnForeignCluster()
 		cluster.AwaitOperator(ctx)
 		awaitCalm(ctx)
 		entrance.ExtendTimeout(ctx)
 		covered(ctx)
-		at = entrance.Doors(ctx)
-		ignores = entrance.Ignored(ctx)
-		pods = entrance.Flow(ctx, paused("cover"), at)
-		pods.Await(ctx)
+		at = entrance.ReplicaAddresses(ctx)
+		ignores = entrance.FailOpenCount(ctx)
+		pods = entrance.StartPodStream(ctx, paused("cover"), at)
+		pods.AwaitPods(ctx)
 	})
 
 	It("are renewed before they expire, and no pod goes without its place [R21/near-expiry, R21/ca-bundle, R21/no-failed-admission, O16/certificate-rotated]", func(ctx SpecContext) {
@@ -48,7 +48,7 @@ var _ = Describe("Certificates, while ten pods a second are made", Serial, func(
 		Eventually(func() time.Time { return certificates(stored(ctx).Data["tls.crt"])[0].NotAfter }).WithContext(ctx).
 			Should(BeTemporally("~", time.Now().Add(authority.DefaultLifetimes().Serving), time.Hour))
 		awaitShown(ctx, at, signer)
-		pods.Await(ctx)
+		pods.AwaitPods(ctx)
 
 		By("the CA, too: it is made known, then it signs")
 		bundle := certificates(stored(ctx).Data["ca.crt"])
@@ -57,10 +57,10 @@ var _ = Describe("Certificates, while ten pods a second are made", Serial, func(
 		awaitTrusted(ctx, len(bundle)+1)
 		awaitShown(ctx, at, certificates(next)[0])
 		awaitTrusted(ctx, len(bundle)+1)
-		pods.Await(ctx)
+		pods.AwaitPods(ctx)
 
-		pods.Prove(100)
-		Expect(entrance.Ignored(ctx)).To(Equal(ignores), "by the API server's own count")
+		pods.ExpectAllPlaced(100)
+		Expect(entrance.FailOpenCount(ctx)).To(Equal(ignores), "by the API server's own count")
 	})
 
 	It("are made anew when their Secret is deleted, and no pod goes without its place [R21/secret-deleted, R21/ca-bundle, R21/no-failed-admission]", func(ctx SpecContext) {
@@ -72,17 +72,17 @@ var _ = Describe("Certificates, while ten pods a second are made", Serial, func(
 			err := api.Get(ctx, client.ObjectKeyFromObject(secret), secret)
 			return secret.Data["ca.crt"], client.IgnoreNotFound(err)
 		})
-		told := awaitAuthority(ctx, old, func() ([]byte, error) { return entrance.Trusted(ctx) })
+		told := awaitAuthority(ctx, old, func() ([]byte, error) { return entrance.TrustedCA(ctx) })
 		measured("from the new CA until the API server was told", told.Sub(made).Round(time.Millisecond).String())
 		By("the former CA is trusted until no replica shows what it has signed")
 		Expect(certificates(bundleOf(ctx))).To(ContainElement(old))
 		awaitShown(ctx, at, certificates(stored(ctx).Data["ca.crt"])[0])
 		Expect(certificates(bundleOf(ctx))).To(ContainElement(old))
 		awaitTrusted(ctx, 1)
-		pods.Await(ctx)
+		pods.AwaitPods(ctx)
 
-		pods.Prove(40)
-		Expect(entrance.Ignored(ctx)).To(Equal(ignores), "by the API server's own count")
+		pods.ExpectAllPlaced(40)
+		Expect(entrance.FailOpenCount(ctx)).To(Equal(ignores), "by the API server's own count")
 	})
 })
 

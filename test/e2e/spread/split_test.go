@@ -71,7 +71,7 @@ func serving(ctx context.Context, labels client.MatchingLabels) (split string, a
 	found, err := pods(ctx, labels)
 	counts := map[string]int{}
 	for _, pod := range found {
-		if chronicle.Available(&pod) {
+		if chronicle.IsAvailable(&pod) {
 			counts[nodes[pod.Spec.NodeName]]++
 		}
 	}

@@ -30,12 +30,12 @@ const (
 var (
 	cluster  field.Cluster
 	api      client.WithWatch
-	entrance gate.Gate
+	entrance gate.Webhook
 	nodes    map[string]string // the class of each node
 )
 
 // said is the output of a kubectl command that must succeed.
-var said = field.Said
+var said = field.MustKubectl
 
 // namespace is the running spec's own.
 var namespace string
@@ -47,22 +47,22 @@ func TestSpread(t *testing.T) {
 
 var _ = BeforeSuite(func(ctx SpecContext) {
 	cluster = field.Connect()
-	api, entrance = cluster.API, gate.Gate{Cluster: cluster}
+	api, entrance = cluster.API, gate.Webhook{Cluster: cluster}
 	nodes = classes(ctx)
 	Expect(spotNode()).NotTo(BeEmpty())
 	cluster.AwaitOperator(ctx)
 })
 
 var _ = BeforeEach(func(ctx SpecContext) {
-	namespace = cluster.Namespace(ctx, "swarm-e2e-spread-")
+	namespace = cluster.CreateNamespace(ctx, "swarm-e2e-spread-")
 })
 
 var _ = JustAfterEach(func(ctx SpecContext) {
-	field.ShowFailure(ctx, namespace, "get deployments,statefulsets,poddisruptionbudgets --output yaml",
+	field.ReportFailure(ctx, namespace, "get deployments,statefulsets,poddisruptionbudgets --output yaml",
 		`get pods --output custom-columns=NAME:.metadata.name,NODE:.spec.nodeName,PHASE:.status.phase,CLASS:.metadata.annotations.swarm\.io/spread-class,NUMBER:.metadata.annotations.swarm\.io/spread-number`)
 })
 
-var _ = AfterEach(func(ctx SpecContext) { field.Raceless(ctx) })
+var _ = AfterEach(func(ctx SpecContext) { field.ExpectNoDataRaces(ctx) })
 
 // measured shows a number among the results of the spec.
 func measured(what string, value any) { AddReportEntry(what, ReportEntryVisibilityAlways, value) }

@@ -91,7 +91,7 @@ func covered(ctx context.Context) {
 	GinkgoHelper()
 	cover := paused("cover")
 	create(ctx, cover)
-	Eventually(entrance.Admits).WithContext(ctx).WithArguments(cover).Should(BeTrue())
+	Eventually(entrance.AdmitsPlaced).WithContext(ctx).WithArguments(cover).Should(BeTrue())
 }
 
 // paused is a Deployment that wants ten pods and makes none.

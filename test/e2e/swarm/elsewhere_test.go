@@ -9,6 +9,6 @@ import (
 
 var _ = Describe("The suite", func() {
 	It("takes any cluster that KUBECONFIG names, and knows nothing else of it [R19/any-kubeconfig]", func(ctx SpecContext) {
-		Expect(field.PassedElsewhere(ctx, "says that no agent offers what a task needs")).To(HaveLen(1))
+		Expect(field.PassedOnForeignCluster(ctx, "says that no agent offers what a task needs")).To(HaveLen(1))
 	})
 })

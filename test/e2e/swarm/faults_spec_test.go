@@ -58,7 +58,7 @@ func awaitUnlinked(ctx context.Context, name string) time.Time {
 }
 
 var _ = Describe("A swarm through faults", func() {
-	BeforeEach(harm.SkipElsewhere)
+	BeforeEach(harm.SkipOnForeignCluster)
 
 	It("finishes a task whose agent is killed in the middle, long before its lease ends", func(ctx SpecContext) {
 		mortal := crew("mortal", 2, 1)
@@ -66,7 +66,7 @@ var _ = Describe("A swarm through faults", func() {
 		assembled(ctx, mortal)
 		create(ctx, task("long", "mortal", endless()))
 		held := awaitRunning(ctx, "long")
-		holder := cluster.BodyOf(ctx, namespace, held.Name)
+		holder := cluster.PodProcesses(ctx, namespace, held.Name)
 		killed := time.Now()
 		holder.Kill("swarm-agent")
 		proven := awaitTerminated(ctx, held.Name)
@@ -87,16 +87,16 @@ var _ = Describe("A swarm through faults", func() {
 		assembled(ctx, icy)
 		create(ctx, task("long", "icy", endless()))
 		held := awaitRunning(ctx, "long")
-		frozen := cluster.BodyOf(ctx, namespace, held.Name)
+		frozen := cluster.PodProcesses(ctx, namespace, held.Name)
 		frozen.Freeze()
-		DeferCleanup(frozen.Thaw)
+		DeferCleanup(frozen.Unfreeze)
 		age := iceAge{agent: held.Name, from: time.Now()}
 
 		awaitPhase(ctx, v1alpha1.TaskCompleted, "long")
 		Expect(taskNamed(ctx, "long").Status.Reassignments).To(BeEquivalentTo(1))
 		heard := awaitUnlinked(ctx, held.Name)
 		age.to = time.Now()
-		frozen.Thaw()
+		frozen.Unfreeze()
 		Expect(kubectl(ctx, "wait", "--namespace", namespace, "agent/"+held.Name, "--for=condition=Linked", "--timeout=60s")).To(ContainSubstring("condition met"))
 		proveExactlyOnce(ctx, "icy", []string{"long"}, age)
 		// The lease and 2 s; one more because the stored time of the last heartbeat is cut to a second.
@@ -118,12 +118,12 @@ var _ = Describe("A swarm through faults", func() {
 		assembled(ctx, crew("sleepy", 5, 2))
 		names := submitted(ctx, "sleepy", 50, lasting(1500*time.Millisecond))
 		awaitBegun(ctx, names[0])
-		old := cluster.Leader(ctx)
-		frozen := cluster.BodyOf(ctx, field.System, old)
+		old := cluster.LeaderPod(ctx)
+		frozen := cluster.PodProcesses(ctx, field.SystemNamespace, old)
 		frozen.Freeze()
-		DeferCleanup(frozen.Thaw)
-		Eventually(cluster.Leader).WithContext(ctx).ShouldNot(Equal(old))
-		frozen.Thaw()
+		DeferCleanup(frozen.Unfreeze)
+		Eventually(cluster.LeaderPod).WithContext(ctx).ShouldNot(Equal(old))
+		frozen.Unfreeze()
 
 		awaitPhase(ctx, v1alpha1.TaskCompleted, names...)
 		proveExactlyOnce(ctx, "sleepy", names)
@@ -134,7 +134,7 @@ var _ = Describe("A swarm through faults", func() {
 		assembled(ctx, crew("doomed", 4, 2))
 		names := submitted(ctx, "doomed", 24, lasting(2*time.Second))
 		awaitBegun(ctx, names[0])
-		head, hand := cluster.BodyOf(ctx, field.System, cluster.Leader(ctx)), cluster.BodyOf(ctx, namespace, "doomed-worker-0")
+		head, hand := cluster.PodProcesses(ctx, field.SystemNamespace, cluster.LeaderPod(ctx)), cluster.PodProcesses(ctx, namespace, "doomed-worker-0")
 		head.Kill("swarm-operator")
 		hand.Kill("swarm-agent")
 

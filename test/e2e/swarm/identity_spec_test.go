@@ -32,11 +32,11 @@ var _ = Describe("An agent", Serial, func() {
 		"[S26/pod-kill] [S26/node-drain]", func(ctx SpecContext) {
 		assembled(ctx, crew("durable", 1, 1))
 		agent := &v1alpha1.Agent{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: durable}}
-		phases := history.Follow(ctx, api, &v1alpha1.AgentList{}, agent, func(a *v1alpha1.Agent) v1alpha1.AgentPhase { return a.Status.Phase })
+		phases := history.Watch(ctx, api, &v1alpha1.AgentList{}, agent, func(a *v1alpha1.Agent) v1alpha1.AgentPhase { return a.Status.Phase })
 		payload := endless()
 		payload.Progress = []int{10, 40, 30}
 		steady := task("steady", "durable", payload)
-		progress := history.Follow(ctx, api, &v1alpha1.TaskList{}, steady, func(t *v1alpha1.Task) int32 { return t.Status.Progress })
+		progress := history.Watch(ctx, api, &v1alpha1.TaskList{}, steady, func(t *v1alpha1.Task) int32 { return t.Status.Progress })
 		create(ctx, steady)
 		Eventually(progress.List).WithContext(ctx).Should(Equal([]int32{0, 40}), "30 came after 40")
 		Eventually(func(g Gomega) {

@@ -24,7 +24,7 @@ var _ = Describe("A hundred attempts with default settings", Ordered, func() {
 	var attempts []string
 
 	BeforeAll(func(ctx SpecContext) {
-		harm.SkipElsewhere()
+		harm.SkipOnForeignCluster()
 		const each = 10
 		swarm := crew("lasting", lastingAgents, each+1) // one slot of each agent stays free
 		swarm.Spec.Agents[0].Runtime.Exec.GracePeriodSeconds = nil
@@ -38,28 +38,28 @@ var _ = Describe("A hundred attempts with default settings", Ordered, func() {
 	})
 
 	It("are not restarted when the leader is killed [X01/leader-killed], nor when another replica takes over", func(ctx SpecContext) {
-		former := cluster.Holder(ctx)
+		former := cluster.LeaseHolder(ctx)
 		cluster.KillLeader(ctx)
 		awaitAllAgents(ctx, "killed")
-		Expect(cluster.Holder(ctx)).NotTo(Equal(former))
+		Expect(cluster.LeaseHolder(ctx)).NotTo(Equal(former))
 		expectUndisturbed(ctx, "the leader was killed", attempts)
 		cluster.AwaitOperator(ctx)
 
 		// A container that is restarted leads again at once. A leader that is frozen, as one on a lost node, is waited for by the other replica.
-		old := cluster.Leader(ctx)
-		frozen := cluster.BodyOf(ctx, field.System, old)
+		old := cluster.LeaderPod(ctx)
+		frozen := cluster.PodProcesses(ctx, field.SystemNamespace, old)
 		frozen.Freeze()
-		DeferCleanup(frozen.Thaw)
-		Eventually(cluster.Leader).WithContext(ctx).ShouldNot(Equal(old))
+		DeferCleanup(frozen.Unfreeze)
+		Eventually(cluster.LeaderPod).WithContext(ctx).ShouldNot(Equal(old))
 		awaitAllAgents(ctx, "frozen")
-		frozen.Thaw()
+		frozen.Unfreeze()
 		expectUndisturbed(ctx, "another replica has taken over", attempts)
 		cluster.AwaitOperator(ctx)
 	})
 
 	It("are not restarted when the operator is updated [X01/rolling-update]", func(ctx SpecContext) {
-		Expect(kubectl(ctx, "rollout", "restart", "--namespace", field.System, "deployment/swarm-operator")).To(ContainSubstring("restarted"))
-		Expect(kubectl(ctx, "rollout", "status", "--namespace", field.System, "deployment/swarm-operator", "--timeout=120s")).
+		Expect(kubectl(ctx, "rollout", "restart", "--namespace", field.SystemNamespace, "deployment/swarm-operator")).To(ContainSubstring("restarted"))
+		Expect(kubectl(ctx, "rollout", "status", "--namespace", field.SystemNamespace, "deployment/swarm-operator", "--timeout=120s")).
 			To(ContainSubstring("successfully rolled out"))
 		cluster.AwaitOperator(ctx)
 		awaitAllAgents(ctx, "updated")

@@ -46,17 +46,17 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 
 // Specs of an Ordered container share a namespace.
 var _ = BeforeEach(OncePerOrdered, func(ctx SpecContext) {
-	namespace = cluster.Namespace(ctx, "swarm-e2e-")
+	namespace = cluster.CreateNamespace(ctx, "swarm-e2e-")
 	DeferCleanup(func(ctx SpecContext, name string) {
 		Expect(client.IgnoreNotFound(api.DeleteAllOf(ctx, &v1alpha1.Swarm{}, client.InNamespace(name)))).To(Succeed())
 	}, namespace)
 })
 
 var _ = JustAfterEach(func(ctx SpecContext) {
-	field.ShowFailure(ctx, namespace, "get swarms,agents,tasks,pods --output wide")
+	field.ReportFailure(ctx, namespace, "get swarms,agents,tasks,pods --output wide")
 })
 
 var _ = AfterEach(func(ctx SpecContext) {
-	field.Raceless(ctx)
-	field.RacelessLogs(ctx, "--namespace", namespace, "--selector", v1alpha1.LabelSwarm, "--container", "agent", "--ignore-errors")
+	field.ExpectNoDataRaces(ctx)
+	field.ExpectNoDataRacesIn(ctx, "--namespace", namespace, "--selector", v1alpha1.LabelSwarm, "--container", "agent", "--ignore-errors")
 })

@@ -36,7 +36,7 @@ func TestCLI(t *testing.T) {
 
 var _ = BeforeSuite(func(ctx SpecContext) {
 	api = field.Connect().API
-	field.InstallKinds(ctx)
+	field.InstallCRDs(ctx)
 	namespace = newNamespace(ctx)
 	furnish(ctx, namespace)
 })

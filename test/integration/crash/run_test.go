@@ -38,7 +38,7 @@ type run struct {
 	namespace string
 	operator  *operator
 	proxy     *proxy
-	crew      *crew.Crew       // of a swarm
+	crew      *crew.AgentSet   // of a swarm
 	states    []state          // after each stage
 	finished  map[string]int64 // tasks by UID, with the epoch of the accepted result
 	took      time.Duration

@@ -24,9 +24,9 @@ import (
 // Set once, before the first test.
 var (
 	cluster field.Cluster
-	api     client.Client // reads and writes as the user of the cluster
-	program string        // the operator
-	workers *gang.Gang    // of pools
+	api     client.Client   // reads and writes as the user of the cluster
+	program string          // the operator
+	workers *gang.WorkerSet // of pools
 )
 
 func TestCrash(t *testing.T) {
@@ -38,7 +38,7 @@ func TestCrash(t *testing.T) {
 var _ = BeforeSuite(func(ctx SpecContext) {
 	cluster = field.Connect()
 	api = cluster.API
-	field.InstallKinds(ctx)
+	field.InstallCRDs(ctx)
 	log := slog.New(slog.NewTextHandler(GinkgoWriter, &slog.HandlerOptions{Level: slog.LevelError}))
 	var err error
 	workers, err = gang.Start(context.WithoutCancel(ctx), cluster.Config, log)

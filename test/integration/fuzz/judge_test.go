@@ -108,7 +108,7 @@ func (r round) writes(g Gomega, since time.Time) []audit.Request {
 	all, err := audit.Requests("swarm-operator/")
 	g.Expect(err).NotTo(HaveOccurred())
 	return slices.DeleteFunc(all, func(one audit.Request) bool {
-		return !one.Writes() || one.Object.Namespace != r.in || one.Received.Before(since)
+		return !one.IsWrite() || one.Object.Namespace != r.in || one.Received.Before(since)
 	})
 }
 

@@ -37,7 +37,7 @@ func TestFuzz(t *testing.T) {
 var _ = BeforeSuite(func(ctx SpecContext) {
 	cluster = field.Connect()
 	cluster.Config.WarningHandler = nil
-	field.InstallKinds(ctx)
+	field.InstallCRDs(ctx)
 })
 
 // number is a number from the environment.

@@ -134,7 +134,7 @@ func (t target) scene() (*scene, error) {
 		config := agent.Config{
 			Namespace: p.Namespace, Swarm: p.Swarm, Agent: p.Agent, Slots: p.Slots, Addresses: p.Addresses, TokenFile: p.TokenFile, CAFile: p.CAFile,
 		}
-		s.enlist(&intruderPod{Program: rawlink.Program{Config: config, From: hostileAddress}})
+		s.enlist(&intruderPod{Agent: rawlink.Agent{Config: config, SourceAddress: hostileAddress}})
 	}
 	return s, nil
 }

@@ -48,7 +48,7 @@ func floodOfConnections(ctx context.Context, s *scene) {
 
 // openConnections keeps each connection open until the context ends.
 func openConnections(ctx context.Context, address string) {
-	raw := (&rawlink.Program{From: floodAddress}).Dialer()
+	raw := (&rawlink.Agent{SourceAddress: floodAddress}).Dialer()
 	secure := &tls.Dialer{NetDialer: raw, Config: &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}}
 	repeat(ctx, 2*floodPace, func(n int) {
 		if n%3 == 0 {
@@ -80,7 +80,7 @@ func (p *intruderPod) showBadToken(ctx context.Context, n int) {
 	bad := []string{fmt.Sprint(intruder, n), good[:len(good)-n%100-10], fmt.Sprintf("e30.%x.%d", intruder, n), strings.Repeat("x", 7<<10) + fmt.Sprint(n), ""}
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
-	stream, err := p.ConnectWith(ctx, bad[n%len(bad)])
+	stream, err := p.ConnectWithToken(ctx, bad[n%len(bad)])
 	if err != nil {
 		return
 	}

@@ -32,7 +32,7 @@ var answered atomic.Int64
 // posts sends admission reviews that no API server has made.
 var posts = attack{func(ctx context.Context, s *scene) {
 	client := &http.Client{Timeout: 3 * time.Second, Transport: &http.Transport{
-		DialContext: (&rawlink.Program{From: hostileAddress}).Dialer().DialContext, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, MaxIdleConnsPerHost: 8,
+		DialContext: (&rawlink.Agent{SourceAddress: hostileAddress}).Dialer().DialContext, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, MaxIdleConnsPerHost: 8,
 	}}
 	defer client.CloseIdleConnections()
 	post := func(path string, body io.Reader) {

@@ -15,7 +15,7 @@ import (
 const hostileAddress = "127.0.0.2"
 
 // An intruderPod is a hostile program with a valid token of its pod.
-type intruderPod struct{ rawlink.Program }
+type intruderPod struct{ rawlink.Agent }
 
 // A script is what a program sends on one stream. It may violate the protocol.
 type script iter.Seq[proto.Message]
@@ -51,6 +51,6 @@ func (p *intruderPod) say(ctx context.Context, what script) error {
 
 // handBack accepts everything and hands it back at once.
 func (p *intruderPod) handBack(ctx context.Context) {
-	count, _ := p.HandBack(ctx, intruder, linkv1.Outcome_OUTCOME_HANDED_BACK, linkv1.Outcome_OUTCOME_DECLINED, linkv1.Outcome_OUTCOME_RETRY)
+	count, _ := p.AcceptAndHandBack(ctx, intruder, linkv1.Outcome_OUTCOME_HANDED_BACK, linkv1.Outcome_OUTCOME_DECLINED, linkv1.Outcome_OUTCOME_RETRY)
 	said.Add(int64(count))
 }

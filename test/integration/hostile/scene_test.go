@@ -33,7 +33,7 @@ type scene struct {
 	pools   []string          // namespaces with a pool; the first one is honest
 	fence   string            // of the honest pool
 	program *program
-	crew    *crew.Crew
+	crew    *crew.AgentSet
 
 	tenant client.Client   // a user with every right in the hostile namespace
 	user   string          // that user
@@ -85,7 +85,7 @@ func (s *scene) employ(ctx context.Context) {
 		case config.Swarm != intruder:
 			return agent.RunWith(ctx, config, s.program)
 		}
-		s.enlist(&intruderPod{Program: rawlink.Program{Config: config, From: hostileAddress}})
+		s.enlist(&intruderPod{Agent: rawlink.Agent{Config: config, SourceAddress: hostileAddress}})
 		<-ctx.Done()
 		return nil
 	}

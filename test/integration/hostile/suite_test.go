@@ -43,7 +43,7 @@ func TestHostile(t *testing.T) {
 var _ = BeforeSuite(func(ctx SpecContext) {
 	cluster = field.Connect()
 	api = cluster.API
-	field.InstallKinds(ctx)
+	field.InstallCRDs(ctx)
 })
 
 // namespaces creates namespaces that the operator works in. They are deleted, with everything in them, while the operator still runs.

@@ -34,7 +34,7 @@ func TestLink(t *testing.T) {
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
-	api = field.Connect().Core
+	api = field.Connect().Clientset
 	made, err := api.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "swarm-link-"}}, metav1.CreateOptions{})
 	Expect(err).NotTo(HaveOccurred())
 	namespace = made.Name

@@ -155,5 +155,5 @@ func writesOf(userAgent string) []audit.Request {
 	GinkgoHelper()
 	all, err := audit.Requests(userAgent)
 	Expect(err).NotTo(HaveOccurred())
-	return slices.DeleteFunc(all, func(one audit.Request) bool { return !one.Writes() })
+	return slices.DeleteFunc(all, func(one audit.Request) bool { return !one.IsWrite() })
 }

@@ -24,7 +24,7 @@ var _ = Describe("A Swarm with a limit of finished tasks", Serial, func() {
 		program(only(in), linkAddress)
 		Expect(api.Create(ctx, swarm)).To(Succeed())
 		Expect(swarm.Spec.Tasks).To(And(HaveField("FinishedLimit", HaveValue(BeEquivalentTo(1000))), HaveField("TTLSecondsAfterFinished", HaveValue(BeEquivalentTo(3600)))))
-		field.Said(ctx, "wait", "--namespace", in, "swarm/ants", "--for=condition=Ready", "--timeout=60s")
+		field.MustKubectl(ctx, "wait", "--namespace", in, "swarm/ants", "--for=condition=Ready", "--timeout=60s")
 		for n := range tasks {
 			submit(ctx, swarm, fmt.Sprintf("t%02d", n), order{})
 		}

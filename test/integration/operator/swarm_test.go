@@ -73,9 +73,9 @@ var _ = Describe("A Swarm", Serial, func() {
 	It("[S03/never-exceeds, S03/highest-ordinals-removed] never has more agents than maxAgents, and loses the last ones when that is lowered", func(ctx SpecContext) {
 		const most = 12
 		numbers := []*history.History[int]{
-			history.FollowAll(ctx, api, &v1alpha1.AgentList{}, in, func(all map[string]*v1alpha1.Agent) int { return len(all) }),
-			history.FollowAll(ctx, api, &corev1.PodList{}, in, func(all map[string]*corev1.Pod) int { return len(all) }),
-			history.FollowAll(ctx, api, &appsv1.StatefulSetList{}, in, desiredReplicas),
+			history.WatchAll(ctx, api, &v1alpha1.AgentList{}, in, func(all map[string]*v1alpha1.Agent) int { return len(all) }),
+			history.WatchAll(ctx, api, &corev1.PodList{}, in, func(all map[string]*corev1.Pod) int { return len(all) }),
+			history.WatchAll(ctx, api, &appsv1.StatefulSetList{}, in, desiredReplicas),
 		}
 		change(ctx, swarm, func() { swarm.Spec.Replicas, swarm.Spec.Strategy = new(int32(50)), v1alpha1.SwarmBalanced })
 		for _, number := range numbers {
@@ -156,7 +156,7 @@ var _ = Describe("The program", Serial, func() {
 	It("stops on a signal, and lets the next one lead at once", func(ctx SpecContext) {
 		first := program()
 		Eventually(first.Err).Should(gbytes.Say("Successfully acquired lease"))
-		holders := history.Follow(ctx, api, &coordinationv1.LeaseList{}, at(&coordinationv1.Lease{}, system, "swarm-operator"), holderOf)
+		holders := history.Watch(ctx, api, &coordinationv1.LeaseList{}, at(&coordinationv1.Lease{}, system, "swarm-operator"), holderOf)
 		former, err := elected(ctx, system)
 		Expect(err).NotTo(HaveOccurred())
 		second := program("SWARM_LINK_PORT=" + ports.Free())

@@ -42,14 +42,14 @@ var _ = Describe("A Swarm at work", Ordered, Serial, func() {
 		}
 		agents = employ(ctx, in)
 		swarm = team(in, "ants", 2)
-		phases = history.Follow(ctx, api, &v1alpha1.SwarmList{}, swarm, func(s *v1alpha1.Swarm) v1alpha1.SwarmPhase { return s.Status.Phase })
+		phases = history.Watch(ctx, api, &v1alpha1.SwarmList{}, swarm, func(s *v1alpha1.Swarm) v1alpha1.SwarmPhase { return s.Status.Phase })
 		session = program(settings...)
 		Expect(api.Create(ctx, swarm)).To(Succeed())
 		still = drift30(ctx)
 	})
 
 	It("[S05/observed-generation] is Ready when all agents are linked, and says which generation that is about", func(ctx SpecContext) {
-		field.Said(ctx, "wait", "--namespace", in, "swarm/ants", "--for=condition=Ready", "--timeout=60s")
+		field.MustKubectl(ctx, "wait", "--namespace", in, "swarm/ants", "--for=condition=Ready", "--timeout=60s")
 		change(ctx, swarm, func() { swarm.Spec.Replicas = new(int32(3)) })
 		Eventually(func(g Gomega) {
 			g.Expect(api.Get(ctx, client.ObjectKeyFromObject(swarm), swarm)).To(Succeed())
@@ -69,7 +69,7 @@ var _ = Describe("A Swarm at work", Ordered, Serial, func() {
 
 	It("[S09/monotone] never shows less progress than before, and 100 at completion", func(ctx SpecContext) {
 		task := submit(ctx, swarm, "steady", order{Reports: []int{10, 40, 30}, Holds: true})
-		progress := history.Follow(ctx, api, &v1alpha1.TaskList{}, task, func(t *v1alpha1.Task) int32 { return t.Status.Progress })
+		progress := history.Watch(ctx, api, &v1alpha1.TaskList{}, task, func(t *v1alpha1.Task) int32 { return t.Status.Progress })
 		Eventually(progress.List).WithContext(ctx).Should(ContainElement(BeNumerically(">", 0)))
 		Expect(progress.List(Default)).To(HaveEach(BeElementOf(int32(0), int32(40))), "30 was reported after 40")
 		agents.release("steady")
@@ -83,8 +83,8 @@ var _ = Describe("A Swarm at work", Ordered, Serial, func() {
 		Expect(api.Get(ctx, client.ObjectKeyFromObject(agent), agent)).To(Succeed())
 		heard, pod := agent.Status.LastHeartbeat, agent.Status.PodUID
 		Expect(heard).NotTo(BeNil())
-		linked := history.Follow(ctx, api, &v1alpha1.AgentList{}, agent, linkedReason)
-		seen := history.Follow(ctx, api, &v1alpha1.AgentList{}, agent, func(a *v1alpha1.Agent) v1alpha1.AgentPhase { return a.Status.Phase })
+		linked := history.Watch(ctx, api, &v1alpha1.AgentList{}, agent, linkedReason)
+		seen := history.Watch(ctx, api, &v1alpha1.AgentList{}, agent, func(a *v1alpha1.Agent) v1alpha1.AgentPhase { return a.Status.Phase })
 		Expect(api.Delete(ctx, at(&corev1.Pod{}, in, agent.Name))).To(Succeed())
 		Eventually(linked.List).WithContext(ctx).Should(Equal([]string{"True Linked", "False LinkLost", "True Linked"}))
 		Eventually(seen.List).WithContext(ctx).Should(Equal([]v1alpha1.AgentPhase{v1alpha1.AgentRunning, v1alpha1.AgentPending, v1alpha1.AgentRunning}))
@@ -108,7 +108,7 @@ var _ = Describe("A Swarm at work", Ordered, Serial, func() {
 	It("[S30/events] is described by kubectl with conditions and events", func(ctx SpecContext) {
 		Eventually(field.Kubectl).WithContext(ctx).WithArguments("describe", "--namespace", in, "swarm/ants").Should(
 			MatchRegexp(`(?s)Conditions:.*Type:\s+Ready.*Events:.*Normal\s+Available\s.*all \d agents are ready for work`))
-		Expect(field.Said(ctx, "describe", "--namespace", in, "agent/ants-worker-0")).To(MatchRegexp(`(?s)Conditions:.*Type:\s+Linked.*Events:.*Normal\s+Linked\s`))
+		Expect(field.MustKubectl(ctx, "describe", "--namespace", in, "agent/ants-worker-0")).To(MatchRegexp(`(?s)Conditions:.*Type:\s+Linked.*Events:.*Normal\s+Linked\s`))
 	})
 
 	It("[O12/status-only] is not reconciled because a status has changed", func(ctx SpecContext) {
@@ -124,7 +124,7 @@ var _ = Describe("A Swarm at work", Ordered, Serial, func() {
 		expectRestored(ctx, waiting, nil)
 		expectRestored(ctx, running, []string{"epoch"})
 		// The swarm has counted the agent without a status, and counts it again.
-		field.Said(ctx, "wait", "--namespace", in, "swarm/ants", "--for=condition=Ready", "--timeout=60s")
+		field.MustKubectl(ctx, "wait", "--namespace", in, "swarm/ants", "--for=condition=Ready", "--timeout=60s")
 		expectRestored(ctx, swarm, nil, "epoch") // which grows with the tasks
 	})
 

@@ -35,7 +35,7 @@ var _ = Describe("The operator", Serial, func() {
 		session := program(behindProxy(ctx, rename), only(in), linkAddress, "SWARM_CONTROLLER_RESYNC_PERIOD=5s", "SWARM_LOGGING_LEVEL=debug")
 		swarm := team(in, "ants", size)
 		Expect(api.Create(ctx, swarm)).To(Succeed())
-		field.Said(ctx, "wait", "--namespace", in, "swarm/ants", "--for=condition=Ready", "--timeout=60s")
+		field.MustKubectl(ctx, "wait", "--namespace", in, "swarm/ants", "--for=condition=Ready", "--timeout=60s")
 
 		submit(ctx, swarm, "long", order{Holds: true})
 		Eventually(phaseOf(in, "long")).WithContext(ctx).Should(Equal(v1alpha1.TaskRunning))

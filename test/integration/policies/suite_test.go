@@ -51,12 +51,12 @@ func TestPolicies(t *testing.T) {
 var _ = BeforeSuite(func(ctx SpecContext) {
 	cluster = field.Connect()
 	api = cluster.API
-	field.InstallKinds(ctx)
+	field.InstallCRDs(ctx)
 	overlay := installation()
-	field.Said(ctx, "apply", "--server-side", "--force-conflicts", "--kustomize", overlay)
+	field.MustKubectl(ctx, "apply", "--server-side", "--force-conflicts", "--kustomize", overlay)
 	DeferCleanup(func(ctx SpecContext) {
-		field.Said(ctx, "delete", "--ignore-not-found", "mutatingwebhookconfigurations.admissionregistration.k8s.io", "swarm-operator")
-		field.Said(ctx, "delete", "--ignore-not-found", "--kustomize", overlay)
+		field.MustKubectl(ctx, "delete", "--ignore-not-found", "mutatingwebhookconfigurations.admissionregistration.k8s.io", "swarm-operator")
+		field.MustKubectl(ctx, "delete", "--ignore-not-found", "--kustomize", overlay)
 	})
 	awaitPolicies(ctx)
 })

@@ -54,7 +54,7 @@ var _ = Describe("The operator does its work under both policies", Ordered, Cont
 		swarm := swarmIn(in)
 		swarm.Spec.Replicas = new(int32(2))
 		made(ctx, swarm)
-		field.Said(ctx, "wait", "--namespace", in, "swarm/ants", "--for=condition=Ready", "--timeout=60s")
+		field.MustKubectl(ctx, "wait", "--namespace", in, "swarm/ants", "--for=condition=Ready", "--timeout=60s")
 		task := made(ctx, taskIn(in))
 		Eventually(func(ctx context.Context) (v1alpha1.TaskPhase, error) {
 			err := api.Get(ctx, client.ObjectKeyFromObject(task), task)
@@ -122,7 +122,7 @@ var _ = Describe("The operator does its work under both policies", Ordered, Cont
 		Eventually(func(g Gomega) {
 			g.Expect(api.Get(ctx, client.ObjectKeyFromObject(workload), workload)).To(Succeed())
 			g.Expect(workload.Annotations).To(HaveKey("swarm.io/spread-status"))
-			g.Expect(field.Said(ctx, "get", "mutatingwebhookconfigurations", "swarm-operator", "--output=jsonpath={.webhooks[1]}")).To(And(ContainSubstring("caBundle"), ContainSubstring(in)))
+			g.Expect(field.MustKubectl(ctx, "get", "mutatingwebhookconfigurations", "swarm-operator", "--output=jsonpath={.webhooks[1]}")).To(And(ContainSubstring("caBundle"), ContainSubstring(in)))
 		}).WithContext(ctx).Should(Succeed())
 	})
 })

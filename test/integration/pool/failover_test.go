@@ -19,7 +19,7 @@ var _ = Describe("Workers that are not ready", func() {
 	It("are evicted after a while, and lose their jobs when they are gone", func(ctx SpecContext) {
 		s := stage(ctx, 4, named("a b c d e f g h"))
 		former := s.worker("w-3")
-		former.Hold() // its process hangs
+		former.PauseFileUpdates() // its process hangs
 		before := s.lists(ctx)["w-3"]
 		s.readiness(ctx, corev1.ConditionFalse, "w-3")
 		Consistently(s.lists).WithContext(ctx).Should(HaveKeyWithValue("w-3", before), "not before afterSeconds")
@@ -32,7 +32,7 @@ var _ = Describe("Workers that are not ready", func() {
 
 	It("keep their jobs on a node that has vanished until a user declares the pod gone, and the pool says for whom it waits", func(ctx SpecContext) {
 		s := stage(ctx, 4, named("a b c d e f g h"))
-		s.worker("w-3").Hold()
+		s.worker("w-3").PauseFileUpdates()
 		held := s.lists(ctx)["w-3"]
 		lost := s.pod(ctx, "w-3")
 		change(ctx, lost, func(pod *corev1.Pod) { pod.Finalizers = append(pod.Finalizers, vanished) }) // no kubelet reports that it has ended

@@ -75,20 +75,20 @@ func (r *revoke) done(ctx context.Context) {
 
 var _ = Describe("A hand-over", func() {
 	It("[P21] waits until the file has arrived, and costs two versions", func(ctx SpecContext) {
-		r := revoking(ctx, (*gang.Worker).Hold)
+		r := revoking(ctx, (*gang.Worker).PauseFileUpdates)
 		r.withheld(ctx)
-		r.worker("w-0").Release()
+		r.worker("w-0").ResumeFileUpdates()
 		r.done(ctx)
 		Expect(r.version(ctx)).To(BeEquivalentTo(3))
 	})
 
 	It("starts nothing that was moved, when a worker is restarted on a stale file", func(ctx SpecContext) {
-		r := revoking(ctx, (*gang.Worker).Hold)
+		r := revoking(ctx, (*gang.Worker).PauseFileUpdates)
 		Eventually(r.worker("w-0").ConfigVersion).Should(Equal("2"))
 		r.worker("w-0").Restart()
 		r.withheld(ctx)
 		Consistently(func() []string { return workers.Journal(r.in).Running()["w-0"] }).Should(BeEmpty())
-		r.worker("w-0").Release()
+		r.worker("w-0").ResumeFileUpdates()
 		r.done(ctx)
 		for _, job := range r.moved {
 			Expect(workers.Journal(r.in).Starts()).To(HaveKeyWithValue(job, 2), "by w-0 at first and by its new owner")
@@ -96,7 +96,7 @@ var _ = Describe("A hand-over", func() {
 	})
 
 	It("does not believe another pod at the address", func(ctx SpecContext) {
-		r := revoking(ctx, (*gang.Worker).Hold, hotReload)
+		r := revoking(ctx, (*gang.Worker).PauseFileUpdates, hotReload)
 		other := r.worker("w-1").Address()
 		patch := client.RawPatch(types.MergePatchType, []byte(`{"status":{"podIP":"`+other+`","podIPs":[{"ip":"`+other+`"}]}}`))
 		Expect(api.Status().Patch(ctx, r.pod(ctx, "w-0"), patch)).To(Succeed())
@@ -104,28 +104,28 @@ var _ = Describe("A hand-over", func() {
 		own := r.worker("w-0").Address()
 		patch = client.RawPatch(types.MergePatchType, []byte(`{"status":{"podIP":"`+own+`","podIPs":[{"ip":"`+own+`"}]}}`))
 		Expect(api.Status().Patch(ctx, r.pod(ctx, "w-0"), patch)).To(Succeed())
-		r.worker("w-0").Release()
+		r.worker("w-0").ResumeFileUpdates()
 		r.done(ctx)
 	})
 
-	DescribeTable("[P08/lying-worker] does not believe a worker that", func(ctx SpecContext, lie func(*gang.Answer)) {
+	DescribeTable("[P08/lying-worker] does not believe a worker that", func(ctx SpecContext, lie func(*gang.WorkerStatus)) {
 		r := revoking(ctx, func(worker *gang.Worker) {
-			worker.Hold()
-			worker.Lie(lie)
+			worker.PauseFileUpdates()
+			worker.OverrideStatus(lie)
 		}, hotReload)
 		r.withheld(ctx)
-		r.worker("w-0").Lie(nil)
-		r.worker("w-0").Release()
+		r.worker("w-0").OverrideStatus(nil)
+		r.worker("w-0").ResumeFileUpdates()
 		r.done(ctx)
 	},
-		Entry("[P08/acknowledged-by-uid] has another UID", func(answer *gang.Answer) { answer.PodUID, answer.Version, answer.Config = "another", 2, 2 }),
-		Entry("has another name", func(answer *gang.Answer) { answer.Worker, answer.Version, answer.Config = "w-1", 2, 2 }),
-		Entry("says a version that was never published", func(answer *gang.Answer) { answer.Version, answer.Config = 999, 999 }),
-		Entry("says a version above that of its file", func(answer *gang.Answer) { answer.Version = 2 }),
+		Entry("[P08/acknowledged-by-uid] has another UID", func(answer *gang.WorkerStatus) { answer.PodUID, answer.Version, answer.Config = "another", 2, 2 }),
+		Entry("has another name", func(answer *gang.WorkerStatus) { answer.Worker, answer.Version, answer.Config = "w-1", 2, 2 }),
+		Entry("says a version that was never published", func(answer *gang.WorkerStatus) { answer.Version, answer.Config = 999, 999 }),
+		Entry("says a version above that of its file", func(answer *gang.WorkerStatus) { answer.Version = 2 }),
 	)
 
 	It("goes on after a crash between stop and acknowledgement", func(ctx SpecContext) {
-		r := revoking(ctx, (*gang.Worker).CrashAfterStop, hotReload)
+		r := revoking(ctx, (*gang.Worker).CrashAfterNextStop, hotReload)
 		r.done(ctx)
 		exits := 0
 		for _, entry := range workers.Journal(r.in) {
@@ -137,7 +137,7 @@ var _ = Describe("A hand-over", func() {
 	})
 
 	It("goes on when the pod that may hold something is deleted, and comes back under its name", func(ctx SpecContext) {
-		r := revoking(ctx, (*gang.Worker).Hold, hotReload)
+		r := revoking(ctx, (*gang.Worker).PauseFileUpdates, hotReload)
 		r.withheld(ctx)
 		former := r.pod(ctx, "w-0")
 		Expect(api.Delete(ctx, former)).To(Succeed())
@@ -146,7 +146,7 @@ var _ = Describe("A hand-over", func() {
 	})
 
 	It("[P08/silent-worker, P08/converged-only-then] waits under HotReload for a worker that says nothing, past the deadline, and says for whom", func(ctx SpecContext) {
-		r := revoking(ctx, (*gang.Worker).Mute, hotReload, deadline(1))
+		r := revoking(ctx, (*gang.Worker).RejectRequests, hotReload, deadline(1))
 		former := r.pod(ctx, "w-0").UID
 		Eventually(r.said).WithContext(ctx).WithArguments(v1alpha1.ConditionConverged).Should(ContainSubstring("w-0: it has not confirmed version 2, and may still hold"))
 		r.withheld(ctx)
@@ -156,8 +156,8 @@ var _ = Describe("A hand-over", func() {
 
 	It("[P08/silent-worker] replaces under Auto a worker that says nothing, after the deadline", func(ctx SpecContext) {
 		r := revoking(ctx, func(worker *gang.Worker) {
-			worker.Hold()
-			worker.Mute()
+			worker.PauseFileUpdates()
+			worker.RejectRequests()
 		})
 		former := r.pod(ctx, "w-0").UID
 		r.withheld(ctx)
@@ -171,7 +171,7 @@ var _ = Describe("A hand-over", func() {
 	It("is planned anew from who may hold what, while a grant is not acknowledged", func(ctx SpecContext) {
 		s := stage(ctx, 2, named("a b c"), hotReload, func(spec *v1alpha1.WorkerPoolSpec) { spec.Replicas = new(int32(2)) })
 		held := s.worker("w-1")
-		held.Hold()
+		held.PauseFileUpdates()
 		s.change(ctx, func(spec *v1alpha1.WorkerPoolSpec) { spec.Jobs = named("a b c d") })
 		Eventually(s.lists).WithContext(ctx).Should(HaveKeyWithValue("w-1", []string{"c", "d"}))
 		s.waiting(ctx, "w-1")
@@ -181,7 +181,7 @@ var _ = Describe("A hand-over", func() {
 		s.waiting(ctx, "w-1")
 		Consistently(s.lists).WithContext(ctx).Should(Equal(map[string][]string{"w-0": {"a", "b"}}))
 		Expect(s.pod(ctx, "w-1").DeletionTimestamp).To(BeNil(), "no worker is scaled away that may hold a job")
-		held.Release()
+		held.ResumeFileUpdates()
 		Eventually(s.lists).WithContext(ctx).Should(Equal(map[string][]string{"w-0": {"a", "b", "c", "d"}}))
 		s.settle(ctx)
 		Eventually(func() error {

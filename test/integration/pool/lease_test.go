@@ -84,7 +84,7 @@ func (s *scene) moved(job string, from *gang.Worker) (stop, start gang.Entry) {
 func (s *scene) vanish(ctx context.Context, name string) *gang.Worker {
 	GinkgoHelper()
 	lost := s.worker(name)
-	lost.Outlive()
+	lost.OutlivePod()
 	Expect(api.Delete(ctx, s.pod(ctx, name), client.GracePeriodSeconds(0))).To(Succeed())
 	return lost
 }
@@ -94,7 +94,7 @@ func (s *scene) replaced(ctx context.Context, name string) (former, successor *g
 	GinkgoHelper()
 	former = s.vanish(ctx, name)
 	Eventually(s.uid).WithContext(ctx).WithArguments(name).ShouldNot(Or(BeEmpty(), Equal(former.UID())))
-	Eventually(func() *gang.Worker { return workers.Of(s.in, name) }).ShouldNot(Or(BeNil(), BeIdenticalTo(former)))
+	Eventually(func() *gang.Worker { return workers.Worker(s.in, name) }).ShouldNot(Or(BeNil(), BeIdenticalTo(former)))
 	return former, s.worker(name)
 }
 
@@ -105,7 +105,7 @@ var _ = Describe("Workers with a Lease of their own", func() {
 		held, heldBefore := s.lists(ctx)["w-2"], renamed.lists(ctx)["w-1"]
 		Expect(held).NotTo(BeEmpty())
 		lost := s.worker("w-2")
-		lost.Outlive()
+		lost.OutlivePod()
 		s.scale(ctx, 2) // no worker replaces it
 		former, successor := renamed.replaced(ctx, "w-1")
 		Eventually(s.uid).WithContext(ctx).WithArguments("w-2").Should(BeEmpty())
@@ -114,24 +114,24 @@ var _ = Describe("Workers with a Lease of their own", func() {
 		moved := ContainElement(BeElementOf(held))
 		waiting := func(g Gomega) {
 			g.Expect(s.given(ctx, "w-0", "w-1")).NotTo(moved, "w-2 is alive, and has them")
-			g.Expect(successor.Runs()).To(BeEmpty(), "the former w-1 is alive")
+			g.Expect(successor.RunningJobs()).To(BeEmpty(), "the former w-1 is alive")
 		}
 		Consistently(waiting).WithTimeout(silence + 2*time.Second).Should(Succeed())
-		Expect(lost.Runs()).To(Equal(held))
-		Expect(former.Runs()).To(Equal(heldBefore))
+		Expect(lost.RunningJobs()).To(Equal(held))
+		Expect(former.RunningJobs()).To(Equal(heldBefore))
 		halt()
 		begin()
 		Consistently(waiting).WithTimeout(silence+2*time.Second).Should(Succeed(), "the next leader looks, too")
 
-		former.Sever(true)
+		former.SetDisconnected(true)
 		lost.Kill()
 		died := time.Now()
 		Eventually(func() []string { return s.given(ctx, "w-0", "w-1") }).Should(ContainElements(held))
 		// Its last renewal may have been just before, and up to a third of its time ago.
 		Expect(time.Since(died)).To(BeNumerically(">", silence-4*time.Second))
 		s.settle(ctx)
-		Eventually(successor.Runs).Should(Equal(heldBefore))
-		Expect(former.Runs()).To(BeEmpty())
+		Eventually(successor.RunningJobs).Should(Equal(heldBefore))
+		Expect(former.RunningJobs()).To(BeEmpty())
 		renamed.settle(ctx)
 		former.Kill()
 	})
@@ -140,11 +140,11 @@ var _ = Describe("Workers with a Lease of their own", func() {
 		s := leased(ctx, 3, named("a b c d e f g h i"))
 		held := s.lists(ctx)["w-2"]
 		lost := s.worker("w-2")
-		lost.Outlive()
+		lost.OutlivePod()
 		s.scale(ctx, 2)
 		Eventually(s.uid).WithContext(ctx).WithArguments("w-2").Should(BeEmpty())
-		lost.Sever(true)
-		Eventually(lost.Runs).WithContext(ctx).Should(BeEmpty())
+		lost.SetDisconnected(true)
+		Eventually(lost.RunningJobs).WithContext(ctx).Should(BeEmpty())
 		s.settle(ctx)
 		Expect(s.given(ctx, "w-0", "w-1")).To(ContainElements(held))
 		// By the times of what happened, and not by when this spec looked: how long that takes depends on the machine.
@@ -154,9 +154,9 @@ var _ = Describe("Workers with a Lease of their own", func() {
 			Expect(stop.Time).To(BeTemporally("<", start.Time), "%s, %s", stop, start)
 			Expect(start.Time).To(BeTemporally(">", renewed.Add(silence)), "the Lease was renewed at %s, and others wait for its time and the margin: %s", renewed, start)
 		}
-		lost.Sever(false)
+		lost.SetDisconnected(false)
 		// It tries to renew its Lease three times in that.
-		Consistently(lost.Runs).WithTimeout(leaseTime).Should(BeEmpty(), "its pod is gone: it does not come back")
+		Consistently(lost.RunningJobs).WithTimeout(leaseTime).Should(BeEmpty(), "its pod is gone: it does not come back")
 		lost.Kill()
 	})
 
@@ -164,11 +164,11 @@ var _ = Describe("Workers with a Lease of their own", func() {
 		s := leased(ctx, 2, named("a b c d"))
 		former, held := s.worker("w-0"), s.lease(ctx, "w-0")
 		Expect(api.Delete(ctx, s.pod(ctx, "w-0"))).To(Succeed())
-		Eventually(former.Runs).Should(BeEmpty())
+		Eventually(former.RunningJobs).Should(BeEmpty())
 		begun := time.Now()
 		Eventually(func() bool {
-			next := workers.Of(s.in, "w-0")
-			return next != nil && next.UID() != former.UID() && len(next.Runs()) == 2
+			next := workers.Worker(s.in, "w-0")
+			return next != nil && next.UID() != former.UID() && len(next.RunningJobs()) == 2
 		}).Should(BeTrue())
 		AddReportEntry("a worker runs in a new pod after", ReportEntryVisibilityAlways, time.Since(begun).Round(time.Millisecond).String())
 		Expect(s.lease(ctx, "w-0").UID).NotTo(Equal(held.UID), "a Lease that is given back is deleted; one that has expired is taken over")

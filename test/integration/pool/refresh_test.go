@@ -72,7 +72,7 @@ var _ = Describe("A refresh", func() {
 		for name := range before {
 			s.finalize(ctx, name, held)
 		}
-		watched := chronicle.Of(ctx, api, s.in, client.MatchingLabels{"app": workload})
+		watched := chronicle.Watch(ctx, api, s.in, client.MatchingLabels{"app": workload})
 		s.change(ctx, func(spec *v1alpha1.WorkerPoolSpec) { spec.Jobs = named("a b c d e f") })
 		for replaced := 0; replaced < size; {
 			batch := min(maxUnavailable, size-replaced)
@@ -94,13 +94,13 @@ var _ = Describe("A refresh", func() {
 	)
 
 	It("[P08/nudged-again] nudges a worker again that has not acknowledged, and no other", func(ctx SpecContext) {
-		r := revoking(ctx, (*gang.Worker).Hold, hotReload)
+		r := revoking(ctx, (*gang.Worker).PauseFileUpdates, hotReload)
 		Eventually(r.status).WithContext(ctx).Should(And(
 			HaveField("Version", BeNumerically(">=", 2)),
 			HaveField("Workers", ContainElement(And(HaveField("Name", "w-1"), HaveField("Acknowledged", v1alpha1.AckReceived))))))
 		other := r.lastNudge(ctx, "w-1") // none, if it has acknowledged before it was due
 		Eventually(r.lastNudge).WithContext(ctx).WithArguments("w-0").Should(HavePrefix("2."), "after version 2 was published")
-		r.worker("w-0").Release()
+		r.worker("w-0").ResumeFileUpdates()
 		r.done(ctx)
 		last := r.lastNudge(ctx, "w-0")
 		Consistently(r.lastNudge).WithContext(ctx).WithArguments("w-0").Should(Equal(last), "it has acknowledged")

@@ -294,7 +294,7 @@ func (s *scene) uid(ctx context.Context, name string) (string, error) {
 // worker is that of a pod that runs.
 func (s *scene) worker(name string) *gang.Worker {
 	GinkgoHelper()
-	found := workers.Of(s.in, name)
+	found := workers.Worker(s.in, name)
 	Expect(found).NotTo(BeNil(), "pod %s has a worker", name)
 	return found
 }

@@ -29,7 +29,7 @@ const ours = "pool.suite.swarm.io/namespace"
 // Set once, before the first spec.
 var (
 	api     client.WithWatch // reads and writes as the user of the cluster
-	workers *gang.Gang
+	workers *gang.WorkerSet
 	program *gexec.Session // the operator that runs now
 	home    string         // the namespace with its Lease
 )
@@ -48,7 +48,7 @@ func TestPool(t *testing.T) {
 var _ = BeforeSuite(func(ctx SpecContext) {
 	cluster := field.Connect()
 	api = cluster.API
-	field.InstallKinds(ctx)
+	field.InstallCRDs(ctx)
 	log := slog.New(slog.NewTextHandler(GinkgoWriter, &slog.HandlerOptions{Level: slog.LevelError}))
 	var err error
 	workers, err = gang.Start(context.WithoutCancel(ctx), cluster.Config, log)

@@ -55,17 +55,17 @@ var _ = Describe("make run", Ordered, func() {
 	})
 
 	It("[P19/make-run] places new pods without evictions", func(ctx SpecContext) {
-		field.Said(ctx, "apply", "--namespace", after, "--filename", "testdata/deployment.yaml")
+		field.MustKubectl(ctx, "apply", "--namespace", after, "--filename", "testdata/deployment.yaml")
 		Eventually(covered).WithContext(ctx).WithArguments(cluster).Should(ContainElement(after))
-		pods := chronicle.Of(ctx, cluster.API, after, client.MatchingLabels{"app": "web"})
-		field.Said(ctx, "scale", "--namespace", after, "deployment/web", "--replicas=4")
+		pods := chronicle.Watch(ctx, cluster.API, after, client.MatchingLabels{"app": "web"})
+		field.MustKubectl(ctx, "scale", "--namespace", after, "deployment/web", "--replicas=4")
 		Eventually(split).WithContext(ctx).WithArguments(cluster, after).Should(Equal("on-demand:3,spot:1"))
 		Eventually(status).WithContext(ctx).WithArguments(after).Should(Equal("Balanced"))
-		Expect(pods.Turns()).To(And(HaveLen(4), HaveEach(HaveField("Serves", true))), "no pod was evicted")
+		Expect(pods.Changes()).To(And(HaveLen(4), HaveEach(HaveField("Serves", true))), "no pod was evicted")
 	})
 
 	It("[P19/make-run] gives each worker of a PerWorker pool its own ConfigMap", func(ctx SpecContext) {
-		field.Said(ctx, "apply", "--namespace", after, "--filename", "testdata/pool.yaml")
+		field.MustKubectl(ctx, "apply", "--namespace", after, "--filename", "testdata/pool.yaml")
 		for _, worker := range []string{"worker-0", "worker-1"} {
 			Eventually(mounted).WithContext(ctx).WithArguments(after, worker).Should(Equal("lists-" + worker))
 			Eventually(field.Kubectl).WithContext(ctx).WithArguments("get", "configmap", "--namespace", after, "lists-"+worker).Should(ContainSubstring("lists-" + worker))
@@ -78,8 +78,8 @@ var _ = Describe("make run", Ordered, func() {
 		leftBehind, err = registration(ctx, cluster)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(leftBehind.Annotations).To(HaveKey(registeredMark))
-		field.Said(ctx, "scale", "--namespace", after, "deployment/web", "--replicas=6")
-		field.Said(ctx, "scale", "--namespace", after, "statefulset/worker", "--replicas=3")
+		field.MustKubectl(ctx, "scale", "--namespace", after, "deployment/web", "--replicas=6")
+		field.MustKubectl(ctx, "scale", "--namespace", after, "statefulset/worker", "--replicas=3")
 		Eventually(running).WithContext(ctx).WithArguments(cluster, after).Should(Equal(9))
 	})
 
@@ -117,15 +117,15 @@ func namespace(ctx context.Context, cluster field.Cluster) string {
 func placeTwoAndTwo(ctx context.Context, in string) {
 	GinkgoHelper()
 	DeferCleanup(field.Kubectl, "uncordon", "--selector", capacityType)
-	field.Said(ctx, "cordon", "--selector", spotNodes)
-	field.Said(ctx, "create", "--namespace", in, "--filename", "testdata/deployment.yaml")
-	field.Said(ctx, "scale", "--namespace", in, "deployment/web", "--replicas=2")
-	field.Said(ctx, "rollout", "status", "--namespace", in, "deployment/web")
-	field.Said(ctx, "uncordon", "--selector", spotNodes)
-	field.Said(ctx, "cordon", "--selector", onDemandNodes)
-	field.Said(ctx, "scale", "--namespace", in, "deployment/web", "--replicas=4")
-	field.Said(ctx, "rollout", "status", "--namespace", in, "deployment/web")
-	field.Said(ctx, "uncordon", "--selector", onDemandNodes)
+	field.MustKubectl(ctx, "cordon", "--selector", spotNodes)
+	field.MustKubectl(ctx, "create", "--namespace", in, "--filename", "testdata/deployment.yaml")
+	field.MustKubectl(ctx, "scale", "--namespace", in, "deployment/web", "--replicas=2")
+	field.MustKubectl(ctx, "rollout", "status", "--namespace", in, "deployment/web")
+	field.MustKubectl(ctx, "uncordon", "--selector", spotNodes)
+	field.MustKubectl(ctx, "cordon", "--selector", onDemandNodes)
+	field.MustKubectl(ctx, "scale", "--namespace", in, "deployment/web", "--replicas=4")
+	field.MustKubectl(ctx, "rollout", "status", "--namespace", in, "deployment/web")
+	field.MustKubectl(ctx, "uncordon", "--selector", onDemandNodes)
 }
 
 // split is how many Running pods of the Deployment are on nodes of each class.
@@ -142,7 +142,7 @@ func split(ctx context.Context, cluster field.Cluster, in string) (string, error
 		class[node.Name] = node.Labels[capacityType]
 	}
 	for n := range pods.Items {
-		if chronicle.Available(&pods.Items[n]) {
+		if chronicle.IsAvailable(&pods.Items[n]) {
 			count[class[pods.Items[n].Spec.NodeName]]++
 		}
 	}
@@ -154,7 +154,7 @@ func running(ctx context.Context, cluster field.Cluster, in string) (count int, 
 	pods := &corev1.PodList{}
 	err = cluster.API.List(ctx, pods, client.InNamespace(in))
 	for n := range pods.Items {
-		if chronicle.Available(&pods.Items[n]) {
+		if chronicle.IsAvailable(&pods.Items[n]) {
 			count++
 		}
 	}

@@ -34,7 +34,7 @@ var _ = Describe("A workload that was made without us", func() {
 	It("is moved to its split in steps, as little as is needed, and its template stays as it is", func(ctx SpecContext) {
 		s, deployment, set := adrift(ctx, 8)
 		all := []workload{deployment, set}
-		seen := []*chronicle.Chronicle{deployment.watched(ctx), set.watched(ctx)}
+		seen := []*chronicle.Recorder{deployment.watched(ctx), set.watched(ctx)}
 		for _, w := range all {
 			w.opt(ctx, "2", "50")
 		}

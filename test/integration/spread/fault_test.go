@@ -40,7 +40,7 @@ var _ = Describe("When the operator is away", func() {
 		team.crew(ctx, 2)
 		s, deployment, set := adrift(ctx, 12)
 		all := []workload{deployment, set}
-		seen := []*chronicle.Chronicle{deployment.watched(ctx), set.watched(ctx)}
+		seen := []*chronicle.Recorder{deployment.watched(ctx), set.watched(ctx)}
 		killed := team.led(ctx)
 		for _, w := range all {
 			w.opt(ctx, "2", "25")

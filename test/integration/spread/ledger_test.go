@@ -94,7 +94,7 @@ func (l *ledger) take(pod *corev1.Pod, gone bool) {
 		}
 	}
 	first(&one.placed, pod.Spec.NodeName != "")
-	one.turn(chronicle.Available(pod) && !gone)
+	one.turn(chronicle.IsAvailable(pod) && !gone)
 	first(&one.ended, pod.DeletionTimestamp != nil || gone)
 }
 

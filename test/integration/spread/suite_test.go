@@ -44,7 +44,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	auditLog()
 	cluster = field.Connect()
 	api = cluster.API
-	field.InstallKinds(ctx)
+	field.InstallCRDs(ctx)
 	park(ctx)
 	home = namespace(ctx)
 	team = openDoor()

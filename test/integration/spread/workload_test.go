@@ -195,12 +195,12 @@ func (w workload) unsettled(ctx context.Context, want string, size int) (string,
 }
 
 // available reports whether a pod serves.
-func available(pod corev1.Pod) bool { return chronicle.Available(&pod) }
+func available(pod corev1.Pod) bool { return chronicle.IsAvailable(&pod) }
 
 // watched records a workload's pods from now on, until the spec ends.
-func (w workload) watched(ctx context.Context) *chronicle.Chronicle {
+func (w workload) watched(ctx context.Context) *chronicle.Recorder {
 	GinkgoHelper()
-	return chronicle.Of(ctx, api, w.in, client.MatchingLabels{"app": w.GetName()})
+	return chronicle.Watch(ctx, api, w.in, client.MatchingLabels{"app": w.GetName()})
 }
 
 // budget lets pods of a workload be evicted only while this many stay.

@@ -18,129 +18,129 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// A Chronicle may be read while it goes on.
-type Chronicle struct {
-	lock      sync.Mutex
-	pods      map[types.UID]*corev1.Pod
-	turns     []Turn
-	low, high int  // of pods that were available, and of pods that were there
-	cut       bool // the watch has ended before the spec
+// A Recorder may be read while it goes on.
+type Recorder struct {
+	lock            sync.Mutex
+	pods            map[types.UID]*corev1.Pod
+	changes         []Change
+	lowest, highest int  // of pods that were available, and of pods that were there
+	interrupted     bool // the watch has ended before the spec
 }
 
-// A Turn is that a pod began to serve on a node, or to leave it.
-type Turn struct {
-	Node   string
-	Serves bool
+// A Change is that a pod began to serve on a node, or to leave it.
+type Change struct {
+	Node      string
+	Available bool
 }
 
-// Of records the pods of a namespace that have these labels, from now on, until the spec ends.
-func Of(ctx context.Context, api client.WithWatch, namespace string, labels client.MatchingLabels) *Chronicle {
+// Watch records the pods of a namespace that have these labels, from now on, until the spec ends.
+func Watch(ctx context.Context, api client.WithWatch, namespace string, labels client.MatchingLabels) *Recorder {
 	GinkgoHelper()
 	list := &corev1.PodList{}
 	Expect(api.List(ctx, list, client.InNamespace(namespace), labels)).To(Succeed())
-	c := begin(list.Items)
-	ctx, leave := context.WithCancel(context.WithoutCancel(ctx))
+	c := newRecorder(list.Items)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	from := &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.ResourceVersion}}
-	seen, err := api.Watch(ctx, &corev1.PodList{}, from, client.InNamespace(namespace), labels)
+	watcher, err := api.Watch(ctx, &corev1.PodList{}, from, client.InNamespace(namespace), labels)
 	Expect(err).NotTo(HaveOccurred())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for event := range seen.ResultChan() {
-			c.take(event)
+		for event := range watcher.ResultChan() {
+			c.handle(event)
 		}
 		c.lock.Lock()
 		defer c.lock.Unlock()
-		c.cut = c.cut || ctx.Err() == nil
+		c.interrupted = c.interrupted || ctx.Err() == nil
 	}()
 	DeferCleanup(func() {
-		leave()
+		cancel()
 		<-done
 	})
 	return c
 }
 
-func begin(pods []corev1.Pod) *Chronicle {
-	c := &Chronicle{pods: map[types.UID]*corev1.Pod{}}
+func newRecorder(pods []corev1.Pod) *Recorder {
+	c := &Recorder{pods: map[types.UID]*corev1.Pod{}}
 	for n := range pods {
 		c.pods[pods[n].UID] = &pods[n]
 	}
-	c.low, c.high = c.counts()
+	c.lowest, c.highest = c.counts()
 	return c
 }
 
-func (c *Chronicle) take(event watch.Event) {
+func (c *Recorder) handle(event watch.Event) {
 	pod, is := event.Object.(*corev1.Pod)
 	c.lock.Lock()
 	defer c.lock.Unlock()
 	if !is {
-		c.cut = c.cut || event.Type == watch.Error
+		c.interrupted = c.interrupted || event.Type == watch.Error
 		return
 	}
 	before := c.pods[pod.UID]
 	switch {
-	case Available(pod) && (before == nil || !Available(before)):
-		c.turns = append(c.turns, Turn{pod.Spec.NodeName, true})
+	case IsAvailable(pod) && (before == nil || !IsAvailable(before)):
+		c.changes = append(c.changes, Change{pod.Spec.NodeName, true})
 	case pod.DeletionTimestamp != nil && before != nil && before.DeletionTimestamp == nil:
-		c.turns = append(c.turns, Turn{pod.Spec.NodeName, false})
+		c.changes = append(c.changes, Change{pod.Spec.NodeName, false})
 	}
 	c.pods[pod.UID] = pod
 	if event.Type == watch.Deleted {
 		delete(c.pods, pod.UID)
 	}
 	serving, all := c.counts()
-	c.low, c.high = min(c.low, serving), max(c.high, all)
+	c.lowest, c.highest = min(c.lowest, serving), max(c.highest, all)
 }
 
-func (c *Chronicle) counts() (serving, all int) {
+func (c *Recorder) counts() (available, total int) {
 	for _, pod := range c.pods {
-		if Available(pod) {
-			serving++
+		if IsAvailable(pod) {
+			available++
 		}
 		if pod.DeletionTimestamp == nil {
-			all++
+			total++
 		}
 	}
-	return serving, all
+	return available, total
 }
 
-// whole fails the spec if something may have been missed.
-func (c *Chronicle) whole() {
+// expectUninterrupted fails the spec if something may have been missed.
+func (c *Recorder) expectUninterrupted() {
 	GinkgoHelper()
-	if c.cut {
+	if c.interrupted {
 		Fail("the API server has ended the watch: something may have been missed")
 	}
 }
 
 // Lowest is the fewest pods that were available at any time.
-func (c *Chronicle) Lowest() int {
+func (c *Recorder) Lowest() int {
 	GinkgoHelper()
 	c.lock.Lock()
 	defer c.lock.Unlock()
-	c.whole()
-	return c.low
+	c.expectUninterrupted()
+	return c.lowest
 }
 
 // Highest is the most pods that were there at any time.
-func (c *Chronicle) Highest() int {
+func (c *Recorder) Highest() int {
 	GinkgoHelper()
 	c.lock.Lock()
 	defer c.lock.Unlock()
-	c.whole()
-	return c.high
+	c.expectUninterrupted()
+	return c.highest
 }
 
-// Turns are what has happened until now, in order.
-func (c *Chronicle) Turns() []Turn {
+// Changes are what has happened until now, in order.
+func (c *Recorder) Changes() []Change {
 	GinkgoHelper()
 	c.lock.Lock()
 	defer c.lock.Unlock()
-	c.whole()
-	return slices.Clone(c.turns)
+	c.expectUninterrupted()
+	return slices.Clone(c.changes)
 }
 
-// Available reports whether a pod serves.
-func Available(pod *corev1.Pod) bool {
+// IsAvailable reports whether a pod serves.
+func IsAvailable(pod *corev1.Pod) bool {
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.PodReady {
 			return condition.Status == corev1.ConditionTrue && pod.DeletionTimestamp == nil

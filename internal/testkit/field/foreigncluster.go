@@ -16,18 +16,18 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// PassedElsewhere runs those specs of the running suite again that the focus matches, as on a cluster that is not ours: all
+// PassedOnForeignCluster runs those specs of the running suite again that the focus matches, as on a cluster that is not ours: all
 // that they know of it is a kubeconfig, whose context has another name. It returns the names of the specs that passed; none may fail.
-func PassedElsewhere(ctx context.Context, focus string) []string {
+func PassedOnForeignCluster(ctx context.Context, focus string) []string {
 	GinkgoHelper()
 	report := filepath.Join(GinkgoT().TempDir(), "report.json")
-	output, err := elsewhere(ctx, "-ginkgo.focus="+focus, "-ginkgo.json-report="+report).CombinedOutput()
+	output, err := foreignClusterCommand(ctx, "-ginkgo.focus="+focus, "-ginkgo.json-report="+report).CombinedOutput()
 	Expect(err).NotTo(HaveOccurred(), string(output))
-	return passed(report)
+	return passedSpecs(report)
 }
 
-// elsewhere is a call of the running suite with nothing but a kubeconfig.
-func elsewhere(ctx context.Context, arguments ...string) *exec.Cmd {
+// foreignClusterCommand is a call of the running suite with nothing but a kubeconfig.
+func foreignClusterCommand(ctx context.Context, arguments ...string) *exec.Cmd {
 	GinkgoHelper()
 	config, err := clientcmd.NewDefaultClientConfigLoadingRules().Load()
 	Expect(err).NotTo(HaveOccurred())
@@ -42,8 +42,8 @@ func elsewhere(ctx context.Context, arguments ...string) *exec.Cmd {
 	return command
 }
 
-// passed returns the names of the specs that have passed according to a report.
-func passed(report string) []string {
+// passedSpecs returns the names of the specs that have passed according to a report.
+func passedSpecs(report string) []string {
 	GinkgoHelper()
 	text, err := os.ReadFile(report)
 	Expect(err).NotTo(HaveOccurred())

@@ -29,20 +29,20 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/field"
 )
 
-// serverName is how the API server calls the webhook.
-const serverName = "swarm-operator-webhook." + field.System + ".svc"
+// webhookServerName is how the API server calls the webhook.
+const webhookServerName = "swarm-operator-webhook." + field.SystemNamespace + ".svc"
 
-// A Gate is that of the operator which is installed in a cluster.
-type Gate struct{ field.Cluster }
+// A Webhook is that of the operator which is installed in a cluster.
+type Webhook struct{ field.Cluster }
 
 // Configuration is by which the API server comes to ask.
-func (g Gate) Configuration(ctx context.Context) (*admissionv1.MutatingWebhookConfiguration, error) {
+func (g Webhook) Configuration(ctx context.Context) (*admissionv1.MutatingWebhookConfiguration, error) {
 	found := &admissionv1.MutatingWebhookConfiguration{}
 	return found, g.API.Get(ctx, client.ObjectKey{Name: admission.ConfigurationName}, found)
 }
 
-// Trusted returns the CA that the API server trusts at the spread webhook.
-func (g Gate) Trusted(ctx context.Context) ([]byte, error) {
+// TrustedCA returns the CA that the API server trusts at the spread webhook.
+func (g Webhook) TrustedCA(ctx context.Context) ([]byte, error) {
 	found, err := g.Configuration(ctx)
 	if err != nil {
 		return nil, err
@@ -55,25 +55,25 @@ func (g Gate) Trusted(ctx context.Context) ([]byte, error) {
 	return nil, nil
 }
 
-// patientSeconds is how long the API server waits for the webhook after ExtendTimeout.
-const patientSeconds = 10
+// extendedTimeoutSeconds is how long the API server waits for the webhook after ExtendTimeout.
+const extendedTimeoutSeconds = 10
 
 // ExtendTimeout has the API server wait longer for the webhook of spread, until the spec or its container ends. What is installed
 // allows 2 s, which compilers beside a suite can use up; a certificate that is not trusted is refused at once.
-func (g Gate) ExtendTimeout(ctx context.Context) {
+func (g Webhook) ExtendTimeout(ctx context.Context) {
 	GinkgoHelper()
 	found, err := g.Configuration(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	for _, hook := range found.Webhooks {
 		if hook.Name == admission.SpreadWebhook {
-			g.setTimeout(ctx, patientSeconds)
+			g.setTimeout(ctx, extendedTimeoutSeconds)
 			DeferCleanup(g.setTimeout, *hook.TimeoutSeconds)
 		}
 	}
 }
 
 // setTimeout changes only the timeout: the rest belongs to the operator and to the installation.
-func (g Gate) setTimeout(ctx context.Context, seconds int32) {
+func (g Webhook) setTimeout(ctx context.Context, seconds int32) {
 	GinkgoHelper()
 	found, err := g.Configuration(ctx)
 	Expect(err).NotTo(HaveOccurred())
@@ -81,10 +81,10 @@ func (g Gate) setTimeout(ctx context.Context, seconds int32) {
 	Expect(g.API.Patch(ctx, found, client.RawPatch(types.StrategicMergePatchType, change))).To(Succeed())
 }
 
-// Doors are where the webhook of each replica listens.
-func (g Gate) Doors(ctx context.Context) (addresses []string) {
+// ReplicaAddresses are where the webhook of each replica listens.
+func (g Webhook) ReplicaAddresses(ctx context.Context) (addresses []string) {
 	GinkgoHelper()
-	found, err := g.Replicas(ctx)
+	found, err := g.OperatorPods(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	for _, pod := range found {
 		addresses = append(addresses, net.JoinHostPort(pod.Status.PodIP, "9443"))
@@ -92,8 +92,8 @@ func (g Gate) Doors(ctx context.Context) (addresses []string) {
 	return addresses
 }
 
-// Shown is the certificate that is shown behind a door, and an error if a client that trusts these CAs would not take it.
-func Shown(ctx context.Context, door string, bundle []byte) (*x509.Certificate, error) {
+// ServedCertificate is the certificate that is shown behind a door, and an error if a client that trusts these CAs would not take it.
+func ServedCertificate(ctx context.Context, door string, bundle []byte) (*x509.Certificate, error) {
 	dialer := &tls.Dialer{Config: &tls.Config{MinVersion: tls.VersionTLS13, InsecureSkipVerify: true}} //nolint:gosec // it is looked at below
 	connection, err := dialer.DialContext(ctx, "tcp", door)
 	if err != nil {
@@ -103,18 +103,18 @@ func Shown(ctx context.Context, door string, bundle []byte) (*x509.Certificate, 
 	leaf := connection.(*tls.Conn).ConnectionState().PeerCertificates[0]
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(bundle)
-	_, err = leaf.Verify(x509.VerifyOptions{Roots: roots, DNSName: serverName})
+	_, err = leaf.Verify(x509.VerifyOptions{Roots: roots, DNSName: webhookServerName})
 	return leaf, err
 }
 
-var failOpen = regexp.MustCompile(`(?m)^apiserver_admission_webhook_fail_open_count\{name="spread\.swarm\.io",.*\} (\S+)$`)
+var failOpenMetric = regexp.MustCompile(`(?m)^apiserver_admission_webhook_fail_open_count\{name="spread\.swarm\.io",.*\} (\S+)$`)
 
-// Ignored is how often the API server went on without an answer, by its own count.
-func (g Gate) Ignored(ctx context.Context) (count float64) {
+// FailOpenCount is how often the API server went on without an answer, by its own count.
+func (g Webhook) FailOpenCount(ctx context.Context) (count float64) {
 	GinkgoHelper()
-	text, err := g.Core.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
+	text, err := g.Clientset.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
 	Expect(err).NotTo(HaveOccurred())
-	for _, found := range failOpen.FindAllSubmatch(text, -1) {
+	for _, found := range failOpenMetric.FindAllSubmatch(text, -1) {
 		some, err := strconv.ParseFloat(string(found[1]), 64)
 		Expect(err).NotTo(HaveOccurred())
 		count += some
@@ -122,23 +122,23 @@ func (g Gate) Ignored(ctx context.Context) (count float64) {
 	return count
 }
 
-// Admits creates a pod of a Deployment as a dry run, and reports whether the webhook placed it.
-func (g Gate) Admits(ctx context.Context, of *appsv1.Deployment) (bool, error) {
+// AdmitsPlaced creates a pod of a Deployment as a dry run, and reports whether the webhook placed it.
+func (g Webhook) AdmitsPlaced(ctx context.Context, deployment *appsv1.Deployment) (bool, error) {
 	labels := map[string]string{appsv1.DefaultDeploymentUniqueLabelKey: "abc"}
-	maps.Copy(labels, of.Spec.Template.Labels)
+	maps.Copy(labels, deployment.Spec.Template.Labels)
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: of.Namespace, GenerateName: of.Name + "-abc-", Labels: labels,
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: of.Name + "-abc", UID: "nobodys", Controller: new(true)}},
+			Namespace: deployment.Namespace, GenerateName: deployment.Name + "-abc-", Labels: labels,
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: deployment.Name + "-abc", UID: "nobodys", Controller: new(true)}},
 		},
-		Spec: *of.Spec.Template.Spec.DeepCopy(),
+		Spec: *deployment.Spec.Template.Spec.DeepCopy(),
 	}
 	err := g.API.Create(ctx, pod, client.DryRunAll)
-	return err == nil && Placed(pod), err
+	return err == nil && IsPlaced(pod), err
 }
 
-// Placed reports whether the webhook placed a pod: it set a class, and the nodes that the pod needs.
-func Placed(pod *corev1.Pod) bool {
+// IsPlaced reports whether the webhook placed a pod: it set a class, and the nodes that the pod needs.
+func IsPlaced(pod *corev1.Pod) bool {
 	affinity := pod.Spec.Affinity
 	return affinity != nil && affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil && pod.Annotations[v1alpha1.SpreadClass.Key(v1alpha1.Prefix)] != ""
 }

@@ -32,9 +32,9 @@ const Restricted = "pod-security.kubernetes.io/enforce"
 
 // A Cluster is accessed as the user of KUBECONFIG.
 type Cluster struct {
-	Config *rest.Config
-	API    client.WithWatch     // knows the kinds of Kubernetes and ours
-	Core   kubernetes.Interface // for what the other client cannot do
+	Config    *rest.Config
+	API       client.WithWatch     // knows the kinds of Kubernetes and ours
+	Clientset kubernetes.Interface // for what the other client cannot do
 }
 
 // Require ends a test that has no cluster. The command is one that brings it.
@@ -73,22 +73,22 @@ func Connect() Cluster {
 	return Cluster{config, api, core}
 }
 
-// Namespace is a new one that refuses every pod below the restricted standard, and goes when the spec ends.
-func (c Cluster) Namespace(ctx context.Context, prefix string) string {
+// CreateNamespace is a new one that refuses every pod below the restricted standard, and goes when the spec ends.
+func (c Cluster) CreateNamespace(ctx context.Context, prefix string) string {
 	GinkgoHelper()
-	made := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: prefix, Labels: map[string]string{Restricted: "restricted"}}}
-	Expect(c.API.Create(ctx, made)).To(Succeed())
-	DeferCleanup(func(ctx SpecContext) { Expect(client.IgnoreNotFound(c.API.Delete(ctx, made))).To(Succeed()) })
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: prefix, Labels: map[string]string{Restricted: "restricted"}}}
+	Expect(c.API.Create(ctx, namespace)).To(Succeed())
+	DeferCleanup(func(ctx SpecContext) { Expect(client.IgnoreNotFound(c.API.Delete(ctx, namespace))).To(Succeed()) })
 	// Until its service account exists, a namespace refuses pods, and controllers retry with growing pauses.
-	account := client.ObjectKey{Namespace: made.Name, Name: "default"}
+	account := client.ObjectKey{Namespace: namespace.Name, Name: "default"}
 	Eventually(c.API.Get).WithContext(ctx).WithArguments(account, &corev1.ServiceAccount{}).Should(Succeed())
-	return made.Name
+	return namespace.Name
 }
 
 // ProbeImage is the image of test/cmd/probe, as nodes find it.
-func ProbeImage() string { return Image("PROBE_IMAGE", "localhost/probe:dev") }
+func ProbeImage() string { return ImageOr("PROBE_IMAGE", "localhost/probe:dev") }
 
-// Image is what the environment names, for clusters that pull images from elsewhere, else what is loaded into our own.
-func Image(variable, standard string) string {
+// ImageOr is what the environment names, for clusters that pull images from elsewhere, else what is loaded into our own.
+func ImageOr(variable, standard string) string {
 	return cmp.Or(os.Getenv(variable), standard)
 }

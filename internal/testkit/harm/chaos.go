@@ -18,21 +18,21 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// SkipElsewhere leaves clusters alone that are not ours to hurt.
-func SkipElsewhere() {
+// SkipOnForeignCluster leaves clusters alone that are not ours to hurt.
+func SkipOnForeignCluster() {
 	if os.Getenv("DEVCLUSTER_DATA") == "" {
 		Skip("needs a cluster of our own to hurt")
 	}
 }
 
-// A Body is the processes of a pod, as the machine sees them.
-type Body struct {
+// A PodProcesses is the processes of a pod, as the machine sees them.
+type PodProcesses struct {
 	name   string
 	folder string // its cgroup in the freezer hierarchy
 }
 
-// Of finds the cgroup of a pod. Only nodes of our own cluster have theirs on this machine.
-func Of(pod *corev1.Pod) Body {
+// ProcessesOf finds the cgroup of a pod. Only nodes of our own cluster have theirs on this machine.
+func ProcessesOf(pod *corev1.Pod) PodProcesses {
 	GinkgoHelper()
 	for _, pattern := range []string{
 		"/sys/fs/cgroup/freezer/*/*/kubepods/pod%", "/sys/fs/cgroup/freezer/*/*/kubepods/*/pod%",
@@ -41,17 +41,17 @@ func Of(pod *corev1.Pod) Body {
 		folders, err := filepath.Glob(strings.ReplaceAll(pattern, "%", string(pod.UID)))
 		Expect(err).NotTo(HaveOccurred())
 		for _, folder := range folders {
-			if switchOf(folder) != "" {
-				return Body{pod.Name, folder}
+			if freezerFile(folder) != "" {
+				return PodProcesses{pod.Name, folder}
 			}
 		}
 	}
 	Fail("no cgroup of pod " + pod.Name + " that can be frozen")
-	return Body{}
+	return PodProcesses{}
 }
 
-// switchOf is the file by which a cgroup is frozen, "" when it has none.
-func switchOf(folder string) string {
+// freezerFile is the file by which a cgroup is frozen, "" when it has none.
+func freezerFile(folder string) string {
 	for _, name := range []string{"freezer.state", "cgroup.freeze"} {
 		if _, err := os.Stat(filepath.Join(folder, name)); err == nil {
 			return filepath.Join(folder, name)
@@ -61,48 +61,48 @@ func switchOf(folder string) string {
 }
 
 // Freeze stops every process of the pod at once.
-func (b Body) Freeze() { b.set("FROZEN", "1") }
+func (b PodProcesses) Freeze() { b.setFreezer("FROZEN", "1") }
 
-// Thaw lets them go on.
-func (b Body) Thaw() { b.set("THAWED", "0") }
+// Unfreeze lets them go on.
+func (b PodProcesses) Unfreeze() { b.setFreezer("THAWED", "0") }
 
-func (b Body) set(first, second string) {
+func (b PodProcesses) setFreezer(first, v1Value string) {
 	GinkgoHelper()
-	file, word := switchOf(b.folder), first
+	file, value := freezerFile(b.folder), first
 	if file == "" {
 		return // the pod is gone
 	}
 	if filepath.Base(file) == "cgroup.freeze" {
-		word = second
+		value = v1Value
 	}
-	Expect(os.WriteFile(file, []byte(word), 0o600)).To(Succeed())
+	Expect(os.WriteFile(file, []byte(value), 0o600)).To(Succeed())
 }
 
 // Kill sends SIGKILL to the processes of the pod's containers whose command line contains the word.
-func (b Body) Kill(word string) {
+func (b PodProcesses) Kill(substring string) {
 	GinkgoHelper()
-	killed := 0
-	for id, line := range b.processes() {
-		if strings.Contains(line, word) {
+	count := 0
+	for id, line := range b.commandLines() {
+		if strings.Contains(line, substring) {
 			Expect(syscall.Kill(id, syscall.SIGKILL)).To(Succeed())
-			killed++
+			count++
 		}
 	}
-	Expect(killed).To(BeNumerically(">", 0), "no process of "+b.name+" is "+word)
+	Expect(count).To(BeNumerically(">", 0), "no process of "+b.name+" is "+substring)
 }
 
-// Commands are the command lines of all processes of the pod.
-func (b Body) Commands() []string {
+// CommandLines are the command lines of all processes of the pod.
+func (b PodProcesses) CommandLines() []string {
 	GinkgoHelper()
-	return slices.Sorted(maps.Values(b.processes()))
+	return slices.Sorted(maps.Values(b.commandLines()))
 }
 
-// processes are the command lines of the processes of the pod's containers, by id.
-func (b Body) processes() map[int]string {
+// commandLines are the command lines of the processes of the pod's containers, by id.
+func (b PodProcesses) commandLines() map[int]string {
 	GinkgoHelper()
 	lists, err := filepath.Glob(filepath.Join(b.folder, "*", "cgroup.procs"))
 	Expect(err).NotTo(HaveOccurred())
-	found := map[int]string{}
+	commands := map[int]string{}
 	for _, list := range lists {
 		ids, err := os.ReadFile(list)
 		if err != nil {
@@ -111,11 +111,11 @@ func (b Body) processes() map[int]string {
 		for id := range strings.FieldsSeq(string(ids)) {
 			line, _ := os.ReadFile(filepath.Join("/proc", id, "cmdline"))
 			if number, err := strconv.Atoi(id); err == nil {
-				found[number] = strings.ReplaceAll(strings.TrimRight(string(line), "\x00"), "\x00", " ")
+				commands[number] = strings.ReplaceAll(strings.TrimRight(string(line), "\x00"), "\x00", " ")
 			}
 		}
 	}
-	return found
+	return commands
 }
 
 // Devcluster runs the program that made our own cluster. Suites are three folders below the root.

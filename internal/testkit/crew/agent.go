@@ -19,31 +19,31 @@ import (
 
 const (
 	audience     = "swarm.io"
-	authorityKey = "ca.crt"
+	caKey        = "ca.crt"
 	tokenSeconds = 3600
-	// retry is how long after a failure a token is asked for again.
-	retry = 500 * time.Millisecond
+	// retryInterval is how long after a failure a token is asked for again.
+	retryInterval = 500 * time.Millisecond
 )
 
-// serve is the life of an agent.
-func (c *Crew) serve(ctx context.Context, pod *corev1.Pod) error {
-	home := filepath.Join(c.folder, string(pod.UID))
-	if err := os.Mkdir(home, 0o700); err != nil {
+// runAgent is the life of an agent.
+func (c *AgentSet) runAgent(ctx context.Context, pod *corev1.Pod) error {
+	folder := filepath.Join(c.folder, string(pod.UID))
+	if err := os.Mkdir(folder, 0o700); err != nil {
 		return fmt.Errorf("make a folder: %w", err)
 	}
-	defer os.RemoveAll(home)
+	defer os.RemoveAll(folder)
 	config, err := agent.ConfigFromEnvironment(environment(pod))
 	if err != nil {
 		return err
 	}
-	config.TokenFile = filepath.Join(home, "token")
-	config.CAFile = c.authorityFile(pod.Namespace, config.Swarm+"-config")
-	config.StateDir, config.RuntimeDir, config.Journal = home, home, filepath.Join(c.folder, journalFile)
+	config.TokenFile = filepath.Join(folder, "token")
+	config.CAFile = c.caFile(pod.Namespace, config.Swarm+"-config")
+	config.StateDir, config.RuntimeDir, config.Journal = folder, folder, filepath.Join(c.folder, journalFile)
 	config.Log = c.options.Log.With("agent", pod.Name)
 	config.Abort = func(string) {} // it is in the log, the journal shows what it led to, and others live in this process too
 
 	identified := make(chan struct{})
-	go c.identify(ctx, pod, config.TokenFile, sync.OnceFunc(func() { close(identified) }))
+	go c.keepToken(ctx, pod, config.TokenFile, sync.OnceFunc(func() { close(identified) }))
 	select {
 	case <-identified:
 		return c.options.Runner(ctx, pod, config)
@@ -65,19 +65,19 @@ func environment(pod *corev1.Pod) func(string) string {
 	return func(name string) string { return values[name] }
 }
 
-// identify keeps a good token in the file, as the kubelet does, and calls identified once there is the first.
-func (c *Crew) identify(ctx context.Context, pod *corev1.Pod, file string, identified func()) {
+// keepToken keeps a good token in the file, as the kubelet does, and calls identified once there is the first.
+func (c *AgentSet) keepToken(ctx context.Context, pod *corev1.Pod, file string, ready func()) {
 	for {
-		pause := retry
-		expires, err := c.token(ctx, pod, file)
+		pause := retryInterval
+		expiry, err := c.requestToken(ctx, pod, file)
 		switch {
 		case ctx.Err() != nil || apierrors.IsNotFound(err):
 			return
 		case err != nil:
 			c.options.Log.Warn("no token", "pod", pod.Name, "error", err)
 		default:
-			identified()
-			pause = time.Until(expires) * 4 / 5
+			ready()
+			pause = time.Until(expiry) * 4 / 5
 		}
 		select {
 		case <-time.After(pause):
@@ -87,8 +87,8 @@ func (c *Crew) identify(ctx context.Context, pod *corev1.Pod, file string, ident
 	}
 }
 
-// token gets one that is bound to the pod.
-func (c *Crew) token(ctx context.Context, pod *corev1.Pod, file string) (expires time.Time, err error) {
+// requestToken gets one that is bound to the pod.
+func (c *AgentSet) requestToken(ctx context.Context, pod *corev1.Pod, file string) (expires time.Time, err error) {
 	wanted := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
 		Audiences: []string{audience}, ExpirationSeconds: new(int64(tokenSeconds)),
 		BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID},
@@ -97,25 +97,25 @@ func (c *Crew) token(ctx context.Context, pod *corev1.Pod, file string) (expires
 	if err != nil {
 		return time.Time{}, fmt.Errorf("request token: %w", err)
 	}
-	return made.Status.ExpirationTimestamp.Time, replace(file, made.Status.Token)
+	return made.Status.ExpirationTimestamp.Time, writeFileAtomically(file, made.Status.Token)
 }
 
-// trust brings the CA of a swarm to its agents.
-func (c *Crew) trust(config *corev1.ConfigMap) {
-	if config.Name != config.Labels[v1alpha1.LabelSwarm]+"-config" || config.Data[authorityKey] == "" {
+// writeCA brings the CA of a swarm to its agents.
+func (c *AgentSet) writeCA(config *corev1.ConfigMap) {
+	if config.Name != config.Labels[v1alpha1.LabelSwarm]+"-config" || config.Data[caKey] == "" {
 		return
 	}
-	if err := replace(c.authorityFile(config.Namespace, config.Name), config.Data[authorityKey]); err != nil {
+	if err := writeFileAtomically(c.caFile(config.Namespace, config.Name), config.Data[caKey]); err != nil {
 		c.options.Log.Error("agents have no CA", "namespace", config.Namespace, "error", err)
 	}
 }
 
-func (c *Crew) authorityFile(namespace, config string) string {
+func (c *AgentSet) caFile(namespace, config string) string {
 	return filepath.Join(c.folder, namespace+"_"+config+".crt")
 }
 
-// replace writes a file that may be read at any time: the reader finds the old or the new one, whole.
-func replace(file, content string) error {
+// writeFileAtomically writes a file that may be read at any time: the reader finds the old or the new one, whole.
+func writeFileAtomically(file, content string) error {
 	if err := os.WriteFile(file+".new", []byte(content), 0o600); err != nil {
 		return fmt.Errorf("write file: %w", err)
 	}

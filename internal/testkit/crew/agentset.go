@@ -42,22 +42,22 @@ type Options struct {
 // A Runner runs the agent of a pod until nothing of it is left. The context ends when the pod is being deleted or is gone.
 type Runner func(ctx context.Context, pod *corev1.Pod, config agent.Config) error
 
-// A Crew is all agents of the pods of swarms.
-type Crew struct {
+// An AgentSet is all agents of the pods of swarms.
+type AgentSet struct {
 	api       kubernetes.Interface
 	options   Options
 	folder    string
-	leave     context.CancelFunc
+	cancel    context.CancelFunc
 	informers informers.SharedInformerFactory
 	work      sync.WaitGroup
 
 	mu      sync.Mutex
-	members map[types.UID]context.CancelFunc
+	agents  map[types.UID]context.CancelFunc
 	journal Journal // after Stop
 }
 
 // Start begins to run agents, for existing and for new pods, until Stop or the end of the context.
-func Start(ctx context.Context, cluster *rest.Config, options Options) (*Crew, error) {
+func Start(ctx context.Context, cluster *rest.Config, options Options) (*AgentSet, error) {
 	if options.Runner == nil {
 		if options.Handler == nil {
 			return nil, errors.New("start crew: there is no handler")
@@ -80,27 +80,27 @@ func Start(ctx context.Context, cluster *rest.Config, options Options) (*Crew, e
 		return nil, fmt.Errorf("start crew: %w", err)
 	}
 	ctx, leave := context.WithCancel(ctx)
-	crew := &Crew{api: api, options: options, folder: folder, leave: leave, members: map[types.UID]context.CancelFunc{}}
-	if err := crew.watch(ctx); err != nil {
+	agents := &AgentSet{api: api, options: options, folder: folder, cancel: leave, agents: map[types.UID]context.CancelFunc{}}
+	if err := agents.watch(ctx); err != nil {
 		leave()
 		return nil, fmt.Errorf("start crew: %w", err)
 	}
-	return crew, nil
+	return agents, nil
 }
 
 // watch follows the pods and the ConfigMaps of swarms.
-func (c *Crew) watch(ctx context.Context) error {
+func (c *AgentSet) watch(ctx context.Context) error {
 	ofSwarms := func(list *metav1.ListOptions) {
 		if c.options.Namespace == "" {
 			list.LabelSelector = v1alpha1.LabelSwarm
 		}
 	}
 	c.informers = informers.NewSharedInformerFactoryWithOptions(c.api, 0, informers.WithNamespace(c.options.Namespace), informers.WithTweakListOptions(ofSwarms))
-	_, configs := c.informers.Core().V1().ConfigMaps().Informer().AddEventHandler(whenever(c.trust))
+	_, configs := c.informers.Core().V1().ConfigMaps().Informer().AddEventHandler(addOrUpdateHandler(c.writeCA))
 	_, pods := c.informers.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(pod any) { c.muster(ctx, pod.(*corev1.Pod)) },
-		UpdateFunc: func(_, pod any) { c.muster(ctx, pod.(*corev1.Pod)) },
-		DeleteFunc: c.dismiss,
+		AddFunc:    func(pod any) { c.ensureAgent(ctx, pod.(*corev1.Pod)) },
+		UpdateFunc: func(_, pod any) { c.ensureAgent(ctx, pod.(*corev1.Pod)) },
+		DeleteFunc: c.stopAgent,
 	})
 	if err := errors.Join(configs, pods); err != nil {
 		return err
@@ -109,33 +109,33 @@ func (c *Crew) watch(ctx context.Context) error {
 	return nil
 }
 
-func whenever[T any](there func(T)) cache.ResourceEventHandlerFuncs {
+func addOrUpdateHandler[T any](there func(T)) cache.ResourceEventHandlerFuncs {
 	return cache.ResourceEventHandlerFuncs{AddFunc: func(made any) { there(made.(T)) }, UpdateFunc: func(_, changed any) { there(changed.(T)) }}
 }
 
-// muster has an agent for a pod that runs, and for no other.
-func (c *Crew) muster(ctx context.Context, pod *corev1.Pod) {
+// ensureAgent has an agent for a pod that runs, and for no other.
+func (c *AgentSet) ensureAgent(ctx context.Context, pod *corev1.Pod) {
 	if pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
-		c.dismiss(pod)
+		c.stopAgent(pod)
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if pod.Status.Phase != corev1.PodRunning || pod.Labels[v1alpha1.LabelSwarm] == "" || c.members[pod.UID] != nil || ctx.Err() != nil {
+	if pod.Status.Phase != corev1.PodRunning || pod.Labels[v1alpha1.LabelSwarm] == "" || c.agents[pod.UID] != nil || ctx.Err() != nil {
 		return
 	}
 	serving, stop := context.WithCancel(ctx)
-	c.members[pod.UID] = stop
+	c.agents[pod.UID] = stop
 	c.work.Go(func() {
 		defer stop()
-		if err := c.serve(serving, pod); err != nil {
+		if err := c.runAgent(serving, pod); err != nil {
 			c.options.Log.Error("an agent could not work", "pod", pod.Name, "error", err)
 		}
 	})
 }
 
-// dismiss has the agent of a pod stop.
-func (c *Crew) dismiss(gone any) {
+// stopAgent has the agent of a pod stop.
+func (c *AgentSet) stopAgent(gone any) {
 	if unseen, missed := gone.(cache.DeletedFinalStateUnknown); missed {
 		gone = unseen.Obj
 	}
@@ -145,31 +145,31 @@ func (c *Crew) dismiss(gone any) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if stop := c.members[pod.UID]; stop != nil {
+	if stop := c.agents[pod.UID]; stop != nil {
 		stop()
-		delete(c.members, pod.UID)
+		delete(c.agents, pod.UID)
 	}
 }
 
 // Size is how many agents there are now.
-func (c *Crew) Size() int {
+func (c *AgentSet) Size() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.members)
+	return len(c.agents)
 }
 
 // Stop ends all agents, which hand back what they hold, and waits until nothing runs any more.
-func (c *Crew) Stop() {
-	c.leave()
+func (c *AgentSet) Stop() {
+	c.cancel()
 	c.informers.Shutdown()
 	c.work.Wait()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	clear(c.members)
+	clear(c.agents)
 	if c.folder == "" {
 		return
 	}
-	c.journal = read(c.folder)
+	c.journal = readJournal(c.folder)
 	if err := os.RemoveAll(c.folder); err != nil {
 		c.options.Log.Warn("the crew's folder is left", "error", err)
 	}
@@ -177,11 +177,11 @@ func (c *Crew) Stop() {
 }
 
 // Journal is what all agents have noted so far, in the order of time. It outlives Stop.
-func (c *Crew) Journal() Journal {
+func (c *AgentSet) Journal() Journal {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.folder == "" {
 		return c.journal
 	}
-	return read(c.folder)
+	return readJournal(c.folder)
 }

@@ -64,17 +64,17 @@ func Template(labels map[string]string, config string) corev1.PodTemplateSpec {
 	}
 }
 
-// A Gang is all workers of the pods with its template.
-type Gang struct {
-	api       kubernetes.Interface
-	cluster   *rest.Config
-	web       *http.Client // to the same API server
-	log       *slog.Logger
-	folder    string
-	leave     context.CancelFunc
-	informers []informers.SharedInformerFactory
-	work      sync.WaitGroup
-	notes     notes
+// A WorkerSet is all workers of the pods with its template.
+type WorkerSet struct {
+	api        kubernetes.Interface
+	cluster    *rest.Config
+	httpClient *http.Client // to the same API server
+	log        *slog.Logger
+	folder     string
+	cancel     context.CancelFunc
+	informers  []informers.SharedInformerFactory
+	work       sync.WaitGroup
+	journal    entryLog
 
 	mu      sync.Mutex
 	workers map[types.UID]*Worker
@@ -82,14 +82,14 @@ type Gang struct {
 }
 
 // Start begins to run workers, for existing and for new pods, until Stop. The log may be nil.
-func Start(ctx context.Context, cluster *rest.Config, log *slog.Logger) (*Gang, error) {
-	own := rest.CopyConfig(cluster)
-	own.QPS = -1 // a pool that starts wants all of its addresses at once
-	api, err := kubernetes.NewForConfig(own)
+func Start(ctx context.Context, cluster *rest.Config, log *slog.Logger) (*WorkerSet, error) {
+	config := rest.CopyConfig(cluster)
+	config.QPS = -1 // a pool that starts wants all of its addresses at once
+	api, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("start gang: %w", err)
 	}
-	web, err := rest.HTTPClientFor(own)
+	httpClient, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("start gang: %w", err)
 	}
@@ -99,32 +99,32 @@ func Start(ctx context.Context, cluster *rest.Config, log *slog.Logger) (*Gang, 
 	}
 	ctx, leave := context.WithCancel(ctx)
 	log = cmp.Or(log, slog.New(slog.NewTextHandler(io.Discard, nil)))
-	gang := &Gang{api: api, cluster: own, web: web, log: log, folder: folder, leave: leave, workers: map[types.UID]*Worker{}}
-	if err := gang.watch(ctx); err != nil {
+	workers := &WorkerSet{api: api, cluster: config, httpClient: httpClient, log: log, folder: folder, cancel: leave, workers: map[types.UID]*Worker{}}
+	if err := workers.watch(ctx); err != nil {
 		leave()
 		return nil, fmt.Errorf("start gang: %w", err)
 	}
-	return gang, nil
+	return workers, nil
 }
 
 // watch follows the pods, and the ConfigMaps of pools.
-func (g *Gang) watch(ctx context.Context) error {
-	labelled := func(by string) informers.SharedInformerFactory {
-		only := informers.WithTweakListOptions(func(list *metav1.ListOptions) { list.LabelSelector = by })
+func (g *WorkerSet) watch(ctx context.Context) error {
+	factoryFor := func(selector string) informers.SharedInformerFactory {
+		only := informers.WithTweakListOptions(func(list *metav1.ListOptions) { list.LabelSelector = selector })
 		factory := informers.NewSharedInformerFactoryWithOptions(g.api, 0, only)
 		g.informers = append(g.informers, factory)
 		return factory
 	}
-	_, configs := labelled(v1alpha1.LabelPool).Core().V1().ConfigMaps().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(config any) { g.offer(config.(*corev1.ConfigMap)) },
-		UpdateFunc: func(_, config any) { g.offer(config.(*corev1.ConfigMap)) },
+	_, configMapsErr := factoryFor(v1alpha1.LabelPool).Core().V1().ConfigMaps().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(config any) { g.updateConfig(config.(*corev1.ConfigMap)) },
+		UpdateFunc: func(_, config any) { g.updateConfig(config.(*corev1.ConfigMap)) },
 	})
-	_, pods := labelled(Label).Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(pod any) { g.muster(ctx, pod.(*corev1.Pod)) },
-		UpdateFunc: func(_, pod any) { g.muster(ctx, pod.(*corev1.Pod)) },
-		DeleteFunc: g.forget,
+	_, podsErr := factoryFor(Label).Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(pod any) { g.ensureWorker(ctx, pod.(*corev1.Pod)) },
+		UpdateFunc: func(_, pod any) { g.ensureWorker(ctx, pod.(*corev1.Pod)) },
+		DeleteFunc: g.removeWorker,
 	})
-	if err := errors.Join(configs, pods); err != nil {
+	if err := errors.Join(configMapsErr, podsErr); err != nil {
 		return err
 	}
 	for _, factory := range g.informers {
@@ -133,30 +133,30 @@ func (g *Gang) watch(ctx context.Context) error {
 	return nil
 }
 
-// muster has a worker for a pod that runs, and for no other.
-func (g *Gang) muster(ctx context.Context, pod *corev1.Pod) {
+// ensureWorker has a worker for a pod that runs, and for no other.
+func (g *WorkerSet) ensureWorker(ctx context.Context, pod *corev1.Pod) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	known := g.workers[pod.UID]
+	worker := g.workers[pod.UID]
 	switch {
 	case ctx.Err() != nil:
 	case pod.DeletionTimestamp != nil:
-		if known == nil {
-			known = newWorker(g, pod)
-			g.workers[pod.UID] = known
+		if worker == nil {
+			worker = newWorker(g, pod)
+			g.workers[pod.UID] = worker
 		}
-		known.leaving.Do(func() { g.work.Go(known.leave) })
-	case known != nil:
-		known.nudge(asked(pod))
+		worker.stopOnce.Do(func() { g.work.Go(worker.stopAndReleasePod) })
+	case worker != nil:
+		worker.nudge(requestedVersion(pod))
 	case pod.Status.Phase == corev1.PodRunning:
 		recruit := newWorker(g, pod)
 		g.workers[pod.UID] = recruit
-		g.work.Go(func() { recruit.begin(ctx) })
+		g.work.Go(func() { recruit.start(ctx) })
 	}
 }
 
-// forget drops the worker of a pod that is gone.
-func (g *Gang) forget(gone any) {
+// removeWorker drops the worker of a pod that is gone.
+func (g *WorkerSet) removeWorker(gone any) {
 	if unseen, missed := gone.(cache.DeletedFinalStateUnknown); missed {
 		gone = unseen.Obj
 	}
@@ -166,26 +166,26 @@ func (g *Gang) forget(gone any) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if known := g.workers[pod.UID]; known != nil {
+	if worker := g.workers[pod.UID]; worker != nil {
 		delete(g.workers, pod.UID)
-		if known.outlives.Load() {
-			g.orphans = append(g.orphans, known)
+		if worker.outlivesPod.Load() {
+			g.orphans = append(g.orphans, worker)
 			return
 		}
-		known.leaving.Do(func() { g.work.Go(known.end) }) // its finalizer was removed
+		worker.stopOnce.Do(func() { g.work.Go(worker.stop) }) // its finalizer was removed
 	}
 }
 
-// offer has a list for the workers that mount it.
-func (g *Gang) offer(config *corev1.ConfigMap) {
-	for _, worker := range g.all() {
+// updateConfig has a list for the workers that mount it.
+func (g *WorkerSet) updateConfig(config *corev1.ConfigMap) {
+	for _, worker := range g.allWorkers() {
 		if worker.namespace == config.Namespace && worker.config == config.Name {
-			worker.offer(config.Data[configKey])
+			worker.setLatestList(config.Data[configKey])
 		}
 	}
 }
 
-func (g *Gang) all() []*Worker {
+func (g *WorkerSet) allWorkers() []*Worker {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	all := make([]*Worker, 0, len(g.workers))
@@ -195,10 +195,10 @@ func (g *Gang) all() []*Worker {
 	return all
 }
 
-// Of is the worker of a pod that runs now, nil for none.
-func (g *Gang) Of(namespace, pod string) *Worker {
-	for _, worker := range g.all() {
-		if worker.namespace == namespace && worker.name == pod && worker.runs() {
+// Worker is the worker of a pod that runs now, nil for none.
+func (g *WorkerSet) Worker(namespace, pod string) *Worker {
+	for _, worker := range g.allWorkers() {
+		if worker.namespace == namespace && worker.name == pod && worker.isRunning() {
 			return worker
 		}
 	}
@@ -206,19 +206,19 @@ func (g *Gang) Of(namespace, pod string) *Worker {
 }
 
 // Journal is what all workers of a namespace have started and stopped so far.
-func (g *Gang) Journal(namespace string) Journal { return g.notes.of(namespace) }
+func (g *WorkerSet) Journal(namespace string) Journal { return g.journal.inNamespace(namespace) }
 
 // Stop ends all workers, and waits until nothing runs any more. Remaining pods stay for ever: delete their workloads before.
-func (g *Gang) Stop() {
-	g.leave()
+func (g *WorkerSet) Stop() {
+	g.cancel()
 	for _, factory := range g.informers {
 		factory.Shutdown()
 	}
-	for _, worker := range g.all() {
-		worker.leaving.Do(func() { g.work.Go(worker.end) })
+	for _, worker := range g.allWorkers() {
+		worker.stopOnce.Do(func() { g.work.Go(worker.stop) })
 	}
 	for _, worker := range g.orphans {
-		worker.end()
+		worker.stop()
 	}
 	g.work.Wait()
 	if err := os.RemoveAll(g.folder); err != nil {
