@@ -14,14 +14,14 @@ var _ = It("every sample is accepted and keeps what it says", func(ctx SpecConte
 	for _, file := range manifests(sampleFolder) {
 		sample := load(file)
 		sample.SetNamespace(namespace)
-		stored := created(ctx, sample.DeepCopy())
+		stored := createObject(ctx, sample.DeepCopy())
 		Expect(stored.Object["spec"]).To(contain(sample.Object["spec"]), file)
 	}
 })
 
 var _ = DescribeTable("[S01/defaults] defaults stand in the stored object",
 	func(ctx SpecContext, of base, wanted string) {
-		made := created(ctx, of.object())
+		made := createObject(ctx, of.object())
 		stored := &unstructured.Unstructured{}
 		stored.SetGroupVersionKind(made.GroupVersionKind())
 		Expect(api.Get(ctx, client.ObjectKeyFromObject(made), stored)).To(Succeed())
@@ -63,7 +63,7 @@ mode: Running
 
 var _ = DescribeTable("is accepted and kept as it is",
 	func(ctx SpecContext, of base, changes, kept string) {
-		stored := created(ctx, of.with(changes))
+		stored := createObject(ctx, of.withChanges(changes))
 		Expect(stored.Object["spec"]).To(contain(value(kept)))
 	},
 	Entry("replicas outside minAgents and maxAgents, to be clamped", swarm, `spec.replicas: 100`, `replicas: 100`),
@@ -89,8 +89,8 @@ var _ = DescribeTable("is accepted and kept as it is",
 
 var _ = DescribeTable("field selectors find",
 	func(ctx SpecContext, of base, changes, status, selector string) {
-		wanted := created(ctx, of.with(changes))
-		other := created(ctx, of.object())
+		wanted := createObject(ctx, of.withChanges(changes))
+		other := createObject(ctx, of.object())
 		Expect(writeStatus(ctx, wanted, status)).To(Succeed())
 
 		found := &unstructured.UnstructuredList{}

@@ -19,25 +19,25 @@ func contain(wanted any) gomegatypes.GomegaMatcher {
 }
 
 // missing returns where stored falls short of wanted, or nothing.
-func missing(stored, wanted any, path string) string {
-	switch wanted := wanted.(type) {
+func missing(stored, expected any, path string) string {
+	switch expected := expected.(type) {
 	case map[string]any:
-		return missingFields(stored, wanted, path)
+		return missingFields(stored, expected, path)
 	case []any:
-		return missingElements(stored, wanted, path)
+		return missingElements(stored, expected, path)
 	}
-	if fmt.Sprint(stored) != fmt.Sprint(wanted) { // numbers come as int64 from one side and float64 from the other
-		return fmt.Sprintf("%s is %v, wanted %v", path, stored, wanted)
+	if fmt.Sprint(stored) != fmt.Sprint(expected) { // numbers come as int64 from one side and float64 from the other
+		return fmt.Sprintf("%s is %v, wanted %v", path, stored, expected)
 	}
 	return ""
 }
 
-func missingFields(stored any, wanted map[string]any, path string) string {
+func missingFields(stored any, expected map[string]any, path string) string {
 	fields, ok := stored.(map[string]any)
 	if !ok {
 		return fmt.Sprintf("%s is %v, wanted an object", path, stored)
 	}
-	for name, value := range wanted {
+	for name, value := range expected {
 		if where := missing(fields[name], value, path+"."+name); where != "" {
 			return where
 		}
@@ -45,12 +45,12 @@ func missingFields(stored any, wanted map[string]any, path string) string {
 	return ""
 }
 
-func missingElements(stored any, wanted []any, path string) string {
+func missingElements(stored any, expected []any, path string) string {
 	elements, ok := stored.([]any)
-	if !ok || len(elements) != len(wanted) {
-		return fmt.Sprintf("%s is %v, wanted %d elements", path, stored, len(wanted))
+	if !ok || len(elements) != len(expected) {
+		return fmt.Sprintf("%s is %v, wanted %d elements", path, stored, len(expected))
 	}
-	for i, value := range wanted {
+	for i, value := range expected {
 		if where := missing(elements[i], value, fmt.Sprintf("%s[%d]", path, i)); where != "" {
 			return where
 		}

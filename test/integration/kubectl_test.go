@@ -23,8 +23,8 @@ func kubectl(ctx context.Context, arguments ...string) (string, error) {
 	return string(output), err
 }
 
-// said is the output of a kubectl command that must succeed.
-func said(ctx context.Context, arguments ...string) string {
+// mustKubectl is the output of a kubectl command that must succeed.
+func mustKubectl(ctx context.Context, arguments ...string) string {
 	GinkgoHelper()
 	output, err := kubectl(ctx, arguments...)
 	Expect(err).NotTo(HaveOccurred(), output)
@@ -36,29 +36,29 @@ var _ = Describe("kubectl", Ordered, func() {
 		Eventually(kubectl).WithContext(ctx).WithArguments("apply", "--filename", sampleFolder).Should(ContainSubstring("swarm.swarm.io/research"))
 	})
 	AfterAll(func(ctx SpecContext) {
-		said(ctx, "delete", "--filename", sampleFolder)
+		mustKubectl(ctx, "delete", "--filename", sampleFolder)
 	})
 
 	It("applies the CRDs from the client and from the server", func(ctx SpecContext) {
-		Expect(said(ctx, "apply", "--filename", crdFolder)).NotTo(ContainSubstring("Too long"))
-		said(ctx, "apply", "--server-side", "--force-conflicts", "--filename", crdFolder)
-		Expect(said(ctx, "apply", "--filename", crdFolder)).To(ContainSubstring("swarms.swarm.io"))
+		Expect(mustKubectl(ctx, "apply", "--filename", crdFolder)).NotTo(ContainSubstring("Too long"))
+		mustKubectl(ctx, "apply", "--server-side", "--force-conflicts", "--filename", crdFolder)
+		Expect(mustKubectl(ctx, "apply", "--filename", crdFolder)).To(ContainSubstring("swarms.swarm.io"))
 	})
 
 	It("applies the samples again without a change", func(ctx SpecContext) {
 		// kubectl prints "configured" wherever a list has got defaults; what counts is that nothing was written.
 		versions := []string{"get", "swarm-io", "--output", "jsonpath={.items[*].metadata.resourceVersion}"}
-		before := said(ctx, versions...)
-		said(ctx, "apply", "--filename", sampleFolder)
-		Expect(said(ctx, versions...)).To(Equal(before))
+		before := mustKubectl(ctx, versions...)
+		mustKubectl(ctx, "apply", "--filename", sampleFolder)
+		Expect(mustKubectl(ctx, versions...)).To(Equal(before))
 	})
 
 	It("[S01/crds] knows the CRDs of swarms, agents and tasks", func(ctx SpecContext) {
-		said(ctx, "get", "crd", "swarms.swarm.io", "agents.swarm.io", "tasks.swarm.io")
+		mustKubectl(ctx, "get", "crd", "swarms.swarm.io", "agents.swarm.io", "tasks.swarm.io")
 	})
 
 	It("[K20] lists kinds, short names and scope among the API resources", func(ctx SpecContext) {
-		output := said(ctx, "api-resources", "--api-group", "swarm.io", "--no-headers")
+		output := mustKubectl(ctx, "api-resources", "--api-group", "swarm.io", "--no-headers")
 		for _, line := range []string{
 			`swarms\s+sw\s+swarm.io/v1alpha1\s+true\s+Swarm`, `agents\s+ag\s+swarm.io/v1alpha1\s+true\s+Agent`, `tasks\s+tk\s+swarm.io/v1alpha1\s+true\s+Task`,
 			`workerpools\s+wp\s+swarm.io/v1alpha1\s+true\s+WorkerPool`, `swarmsnapshots\s+snap\s+swarm.io/v1alpha1\s+true\s+SwarmSnapshot`,
@@ -69,8 +69,8 @@ var _ = Describe("kubectl", Ordered, func() {
 
 	DescribeTable("prints whether it is fine, how many, and why not",
 		func(ctx SpecContext, name, status, header, row string) {
-			said(ctx, "patch", name, "--subresource", "status", "--type", "merge", "--patch", status)
-			output := said(ctx, "get", name)
+			mustKubectl(ctx, "patch", name, "--subresource", "status", "--type", "merge", "--patch", status)
+			output := mustKubectl(ctx, "get", name)
 			Expect(output).To(MatchRegexp(`^NAME\s+` + strings.ReplaceAll(header, " ", `\s+`) + `\s+AGE`))
 			Expect(output).To(MatchRegexp(strings.ReplaceAll(row, " ", `\s+`)))
 		},
@@ -87,35 +87,35 @@ var _ = Describe("kubectl", Ordered, func() {
 	)
 
 	It("finds all kinds by category, and a swarm by the word swarm", func(ctx SpecContext) {
-		output := said(ctx, "get", "swarm-io", "--output", "name")
+		output := mustKubectl(ctx, "get", "swarm-io", "--output", "name")
 		for _, name := range []string{"swarm.swarm.io/research", "agent.swarm.io/research-coder-0", "task.swarm.io/quarterly-report", "workerpool.swarm.io/cameras", "swarmsnapshot.swarm.io/nightly"} {
 			Expect(output).To(ContainSubstring(name))
 		}
 		// A category of this name on more than one kind would shadow the kind: `get swarm research` would be an error
 		// and `delete swarm --all` would delete everything.
-		Expect(said(ctx, "get", "swarm", "research", "--output", "name")).To(Equal("swarm.swarm.io/research\n"))
-		Expect(said(ctx, "get", "swarm", "--output", "name")).NotTo(ContainSubstring("task"))
+		Expect(mustKubectl(ctx, "get", "swarm", "research", "--output", "name")).To(Equal("swarm.swarm.io/research\n"))
+		Expect(mustKubectl(ctx, "get", "swarm", "--output", "name")).NotTo(ContainSubstring("task"))
 	})
 
 	It("[O27/kubectl-scale] scales a Swarm and a WorkerPool, and waits for a condition", func(ctx SpecContext) {
-		said(ctx, "patch", "swarm", "research", "--subresource", "status", "--type", "merge", "--patch",
+		mustKubectl(ctx, "patch", "swarm", "research", "--subresource", "status", "--type", "merge", "--patch",
 			`{"status": {"replicas": 6, "selector": "swarm.io/swarm=research", "conditions": [`+conditionJSON("Ready", "True", "Available")+`]}}`)
-		said(ctx, "scale", "swarm", "research", "--replicas", "8")
-		said(ctx, "scale", "workerpool", "cameras", "--replicas", "4")
-		Expect(said(ctx, "get", "swarm", "research", "--output", "jsonpath={.spec.replicas}")).To(Equal("8"))
-		Expect(said(ctx, "get", "wp", "cameras", "--output", "jsonpath={.spec.replicas}")).To(Equal("4"))
-		Expect(said(ctx, "get", "swarm", "research", "--subresource", "scale", "--output", "jsonpath={.spec.replicas} {.status.replicas} {.status.selector}")).
+		mustKubectl(ctx, "scale", "swarm", "research", "--replicas", "8")
+		mustKubectl(ctx, "scale", "workerpool", "cameras", "--replicas", "4")
+		Expect(mustKubectl(ctx, "get", "swarm", "research", "--output", "jsonpath={.spec.replicas}")).To(Equal("8"))
+		Expect(mustKubectl(ctx, "get", "wp", "cameras", "--output", "jsonpath={.spec.replicas}")).To(Equal("4"))
+		Expect(mustKubectl(ctx, "get", "swarm", "research", "--subresource", "scale", "--output", "jsonpath={.spec.replicas} {.status.replicas} {.status.selector}")).
 			To(Equal("8 6 swarm.io/swarm=research"))
-		said(ctx, "wait", "swarm/research", "--for", "condition=Ready", "--timeout", "10s")
+		mustKubectl(ctx, "wait", "swarm/research", "--for", "condition=Ready", "--timeout", "10s")
 	})
 
 	It("[O27/autoscaler] lets a HorizontalPodAutoscaler scale a Swarm", func(ctx SpecContext) {
 		// Below its minimum an autoscaler acts without metrics, so none have to be served here.
-		said(ctx, "autoscale", "swarm", "research", "--min", "9", "--max", "10")
+		mustKubectl(ctx, "autoscale", "swarm", "research", "--min", "9", "--max", "10")
 		Eventually(kubectl).WithContext(ctx).WithArguments("get", "swarm", "research", "--output", "jsonpath={.spec.replicas}").
 			WithTimeout(time.Minute).Should(Equal("9"))
-		Expect(said(ctx, "get", "hpa", "research", "--output", `jsonpath={.status.conditions[?(@.type=="AbleToScale")].status}`)).To(Equal("True"))
-		said(ctx, "delete", "hpa", "research")
+		Expect(mustKubectl(ctx, "get", "hpa", "research", "--output", `jsonpath={.status.conditions[?(@.type=="AbleToScale")].status}`)).To(Equal("True"))
+		mustKubectl(ctx, "delete", "hpa", "research")
 	})
 
 	It("refuses to scale past the bound", func(ctx SpecContext) {
@@ -126,7 +126,7 @@ var _ = Describe("kubectl", Ordered, func() {
 
 	DescribeTable("explains",
 		func(ctx SpecContext, path, meaning string) {
-			Expect(strings.Join(strings.Fields(said(ctx, "explain", path)), " ")).To(ContainSubstring(meaning))
+			Expect(strings.Join(strings.Fields(mustKubectl(ctx, "explain", path)), " ")).To(ContainSubstring(meaning))
 		},
 		Entry(nil, "swarm", "Swarm is a set of long-lived agents"),
 		Entry(nil, "swarm.spec.topology", "Default mesh"),
@@ -140,7 +140,7 @@ var _ = Describe("kubectl", Ordered, func() {
 
 	It("explains every kind to the bottom", func(ctx SpecContext) {
 		for _, kind := range kinds {
-			output := said(ctx, "explain", kind, "--recursive")
+			output := mustKubectl(ctx, "explain", kind, "--recursive")
 			Expect(output).To(And(ContainSubstring("spec\t<"), ContainSubstring("conditions\t<"), Not(ContainSubstring("<empty>"))), kind)
 		}
 	})

@@ -59,19 +59,19 @@ spec: {swarmRef: {name: research}}
 `
 )
 
-var made atomic.Int64
+var objectCount atomic.Int64
 
 // object is the base under a fresh name in the namespace of the tests.
 func (b base) object() *unstructured.Unstructured {
 	object := parse(string(b))
 	object.SetNamespace(namespace)
-	object.SetName(fmt.Sprintf("t%d-%d", GinkgoParallelProcess(), made.Add(1)))
+	object.SetName(fmt.Sprintf("t%d-%d", GinkgoParallelProcess(), objectCount.Add(1)))
 	return object
 }
 
-// with is the base changed at some paths: `spec.topology: ring`, or several in braces. null removes, a number is a
+// withChanges is the base changed at some paths: `spec.topology: ring`, or several in braces. null removes, a number is a
 // place in a list.
-func (b base) with(changes string) *unstructured.Unstructured {
+func (b base) withChanges(changes string) *unstructured.Unstructured {
 	object := b.object()
 	change(object, changes)
 	return object
@@ -81,26 +81,26 @@ func change(object *unstructured.Unstructured, changes string) {
 	var byPath map[string]any
 	Expect(yaml.Unmarshal([]byte(changes), &byPath)).To(Succeed(), changes)
 	for _, path := range slices.Sorted(maps.Keys(byPath)) {
-		object.Object = put(object.Object, strings.Split(path, "."), byPath[path]).(map[string]any)
+		object.Object = setPath(object.Object, strings.Split(path, "."), byPath[path]).(map[string]any)
 	}
 }
 
-// put returns node with value at path.
-func put(node any, path []string, value any) any {
+// setPath returns node with value at path.
+func setPath(node any, path []string, value any) any {
 	if len(path) == 0 {
 		return value
 	}
 	if list, ok := node.([]any); ok {
 		place, err := strconv.Atoi(path[0])
 		Expect(err).NotTo(HaveOccurred())
-		list[place] = put(list[place], path[1:], value)
+		list[place] = setPath(list[place], path[1:], value)
 		return list
 	}
 	object, ok := node.(map[string]any)
 	if !ok {
 		object = map[string]any{}
 	}
-	child := put(object[path[0]], path[1:], value)
+	child := setPath(object[path[0]], path[1:], value)
 	if child == nil {
 		delete(object, path[0])
 		return object
@@ -109,8 +109,8 @@ func put(node any, path []string, value any) any {
 	return object
 }
 
-// created stores an object and removes it after the test.
-func created(ctx context.Context, object *unstructured.Unstructured) *unstructured.Unstructured {
+// createObject stores an object and removes it after the test.
+func createObject(ctx context.Context, object *unstructured.Unstructured) *unstructured.Unstructured {
 	Expect(api.Create(ctx, object, client.FieldValidation("Strict"))).To(Succeed())
 	DeferCleanup(func(ctx SpecContext) {
 		Expect(client.IgnoreNotFound(api.Delete(ctx, object))).To(Succeed())

@@ -2,7 +2,7 @@ package integration
 
 import . "github.com/onsi/ginkgo/v2"
 
-var _ = DescribeTable("a WorkerPool is refused", refused(pool),
+var _ = DescribeTable("a WorkerPool is refused", expectRefused(pool),
 	Entry("name that is no label value", `metadata.name: `+letters(64), `shorten it to 63 characters or fewer`),
 	Entry("no workers", `spec.workers: null`, `spec.workers: Required value`),
 	Entry("unknown kind of workers", `spec.workers.kind: DaemonSet`, `supported values: "StatefulSet", "Deployment"`),
@@ -56,7 +56,7 @@ var _ = DescribeTable("a WorkerPool is refused", refused(pool),
 	Entry("unknown mode", `spec.mode: Stopped`, `supported values: "Running", "Paused"`),
 )
 
-var _ = DescribeTable("a SwarmSnapshot is refused", refused(snapshot),
+var _ = DescribeTable("a SwarmSnapshot is refused", expectRefused(snapshot),
 	Entry("no swarm", `spec.swarmRef: null`, `spec.swarmRef: Required value`),
 	Entry("swarm in capitals", `spec.swarmRef.name: Research`, `spec.swarmRef.name in body should match`),
 	Entry("schedule of four fields", `spec.schedule: 0 3 * *`, `schedule needs five fields`),

@@ -5,18 +5,18 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// refused proves that the base alone is accepted and that it is refused with the changes, so that no case passes for
+// expectRefused proves that the base alone is accepted and that it is refused with the changes, so that no case passes for
 // another reason than its own.
-func refused(of base) func(SpecContext, string, string) {
+func expectRefused(valid base) func(SpecContext, string, string) {
 	return func(ctx SpecContext, changes, sentence string) {
-		Expect(dryRun(ctx, of.object())).To(Succeed(), "the base itself is valid")
-		expectRefusal(dryRun(ctx, of.with(changes)), sentence)
+		Expect(dryRun(ctx, valid.object())).To(Succeed(), "the base itself is valid")
+		expectRefusal(dryRun(ctx, valid.withChanges(changes)), sentence)
 	}
 }
 
 const template = `template: {spec: {containers: [{name: agent, image: "example/agent:1"}]}}`
 
-var _ = DescribeTable("a Swarm is refused", refused(swarm),
+var _ = DescribeTable("a Swarm is refused", expectRefused(swarm),
 	Entry("[S01/invalid-enum] unknown topology", `spec.topology: circle`, `supported values: "mesh", "hierarchical", "ring", "star"`),
 	Entry("[S01/invalid-enum] unknown strategy", `spec.strategy: fair`, `supported values: "balanced", "specialized", "adaptive"`),
 	Entry("[S01/invalid-enum] unknown mode", `spec.mode: Stopped`, `supported values: "Running", "Paused", "Draining", "Suspended"`),
@@ -112,7 +112,7 @@ var _ = DescribeTable("a Swarm is refused", refused(swarm),
 	Entry("data source with an impossible name", `spec.dataSource.snapshot: Nightly_41`, `spec.dataSource.snapshot in body should match`),
 )
 
-var _ = DescribeTable("an Agent is refused", refused(agent),
+var _ = DescribeTable("an Agent is refused", expectRefused(agent),
 	Entry("no swarm", `spec.swarmRef: null`, `spec.swarmRef: Required value`),
 	Entry("nameless swarm", `spec.swarmRef.name: ""`, `spec.swarmRef.name in body should be at least 1 chars long`),
 	Entry("no type", `spec.type: null`, `spec.type: Required value`),

@@ -2,7 +2,7 @@ package integration
 
 import . "github.com/onsi/ginkgo/v2"
 
-var _ = DescribeTable("a Task is refused", refused(task),
+var _ = DescribeTable("a Task is refused", expectRefused(task),
 	Entry("[S01/invalid-enum] unknown priority", `spec.priority: urgent`, `supported values: "low", "medium", "high", "critical"`),
 	Entry("[S01/invalid-enum] unknown strategy", `spec.strategy: random`, `supported values: "parallel", "sequential", "adaptive"`),
 	Entry("[S01/invalid-enum] unknown preemption", `spec.preemption: Always`, `supported values: "Never", "LowerPriority"`),

@@ -12,7 +12,7 @@ import (
 )
 
 var _ = It("[S11] who may only write status cannot change a spec, not even by way of the status", func(ctx SpecContext) {
-	object := created(ctx, task.object())
+	object := createObject(ctx, task.object())
 	reporter := clientAs(ctx, "status-reporter", rbacv1.PolicyRule{
 		APIGroups: []string{"swarm.io"}, Resources: []string{"tasks/status"}, Verbs: []string{"get", "update", "patch"},
 	})
@@ -39,7 +39,7 @@ var _ = It("[S11] who may only write specs cannot change a status", func(ctx Spe
 	author := clientAs(ctx, "author", rbacv1.PolicyRule{
 		APIGroups: []string{"swarm.io"}, Resources: []string{"tasks"}, Verbs: []string{"get", "create", "update", "patch"},
 	})
-	object := task.with(`status: {phase: Completed, progress: 100}`)
+	object := task.withChanges(`status: {phase: Completed, progress: 100}`)
 	Eventually(func() error { return author.Create(ctx, object) }).Should(Succeed())
 	DeferCleanup(func(ctx SpecContext) { Expect(api.Delete(ctx, object)).To(Succeed()) })
 	Expect(object.Object).NotTo(HaveKey("status"))

@@ -38,7 +38,7 @@ var _ = Describe("the schema", func() {
 		It("bounds every value of ours in "+kind, func(ctx SpecContext) {
 			var endless []string
 			walk(rootSchema(ctx, kind), kind, func(path string, schema apiextensionsv1.JSONSchemaProps) {
-				if !bounded(schema) {
+				if !isBounded(schema) {
 					endless = append(endless, path)
 				}
 			})
@@ -138,28 +138,28 @@ func isElement(path string) bool {
 	return path[len(path)-1] == ']'
 }
 
-// bounded reports whether a value has a limit. Booleans and floats never have: the API has neither.
-func bounded(schema apiextensionsv1.JSONSchemaProps) bool {
+// isBounded reports whether a value has a limit. Booleans and floats never have: the API has neither.
+func isBounded(schema apiextensionsv1.JSONSchemaProps) bool {
 	switch schema.Type {
 	case "string":
-		return boundedString(schema)
+		return isBoundedString(schema)
 	case "integer":
 		return schema.Minimum != nil && (schema.Maximum != nil || schema.Format == "int64")
 	case "array":
 		return schema.MaxItems != nil
 	case "object":
-		return boundedObject(schema)
+		return isBoundedObject(schema)
 	case "": // a quantity, or free JSON: its size is limited when it is used
 		return schema.MaxLength != nil || isFree(schema)
 	}
 	return false
 }
 
-func boundedString(schema apiextensionsv1.JSONSchemaProps) bool {
+func isBoundedString(schema apiextensionsv1.JSONSchemaProps) bool {
 	return schema.MaxLength != nil || len(schema.Enum) > 0 || schema.Format == "date-time"
 }
 
-func boundedObject(schema apiextensionsv1.JSONSchemaProps) bool {
+func isBoundedObject(schema apiextensionsv1.JSONSchemaProps) bool {
 	isMap := schema.AdditionalProperties != nil || isFree(schema)
 	return !isMap || schema.MaxProperties != nil
 }

@@ -58,7 +58,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 		Expect(api.Apply(ctx, client.ApplyConfigurationFromUnstructured(crd), client.FieldOwner("swarm-integration"), client.ForceOwnership)).To(Succeed())
 	}
 	for _, kind := range kinds {
-		Eventually(established).WithContext(ctx).WithArguments(kind).Should(BeTrue(), "CRD %s is established", kind)
+		Eventually(isEstablished).WithContext(ctx).WithArguments(kind).Should(BeTrue(), "CRD %s is established", kind)
 	}
 	namespace = createNamespace(ctx)
 	DeferCleanup(deleteNamespace)
@@ -85,7 +85,7 @@ func clientOf(config *rest.Config) client.Client {
 	return made
 }
 
-func established(ctx context.Context, plural string) (bool, error) {
+func isEstablished(ctx context.Context, plural string) (bool, error) {
 	crd, err := storedCRD(ctx, plural)
 	if err != nil {
 		return false, err

@@ -18,16 +18,16 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/field"
 )
 
-// furnish makes a pool named cameras of two workers and 27 jobs that has converged, and one named empty.
-func furnish(ctx context.Context, in string) {
+// createPools makes a pool named cameras of two workers and 27 jobs that has converged, and one named empty.
+func createPools(ctx context.Context, ns string) {
 	GinkgoHelper()
-	listed, published := golden("pool-27-jobs.txt"), golden("pool-27-expected.yml")
-	pool := newPool(in, "cameras", v1alpha1.WorkloadStatefulSet, "swarm-worker")
+	jobs, published := golden("pool-27-jobs.txt"), golden("pool-27-expected.yml")
+	pool := newPool(ns, "cameras", v1alpha1.WorkloadStatefulSet, "swarm-worker")
 	pool.Spec.JobsFrom = []v1alpha1.JobSource{{ConfigMapKeyRef: v1alpha1.ConfigMapKey{Name: "camera-list", Key: "jobs.txt"}}}
 	Expect(api.Create(ctx, pool)).To(Succeed())
-	Expect(api.Create(ctx, newPool(in, "empty", v1alpha1.WorkloadStatefulSet, "missing"))).To(Succeed())
-	Expect(api.Create(ctx, newStatefulSet(in))).To(Succeed())
-	Expect(api.Create(ctx, newConfigMap(pool, "camera-list", "jobs.txt", listed))).To(Succeed())
+	Expect(api.Create(ctx, newPool(ns, "empty", v1alpha1.WorkloadStatefulSet, "missing"))).To(Succeed())
+	Expect(api.Create(ctx, newStatefulSet(ns))).To(Succeed())
+	Expect(api.Create(ctx, newConfigMap(pool, "camera-list", "jobs.txt", jobs))).To(Succeed())
 	Expect(api.Create(ctx, newConfigMap(pool, "swarm-worker-config", "config.yml", published))).To(Succeed())
 	file, err := roster.ParseFile(published)
 	Expect(err).NotTo(HaveOccurred())
@@ -42,7 +42,7 @@ func furnish(ctx context.Context, in string) {
 			{Name: "swarm-worker-0", Jobs: 14, Revision: 3, Acknowledged: v1alpha1.AckReceived, State: v1alpha1.WorkerReady},
 			{Name: "swarm-worker-1", Jobs: 13, Revision: 3, Acknowledged: v1alpha1.AckAssumed, State: v1alpha1.WorkerNotReady},
 		},
-		Conditions: []metav1.Condition{met(v1alpha1.Ready(1, v1alpha1.ReasonAvailable, "")), met(v1alpha1.Converged(1, "all workers have confirmed"))},
+		Conditions: []metav1.Condition{metCondition(v1alpha1.Ready(1, v1alpha1.ReasonAvailable, "")), metCondition(v1alpha1.Converged(1, "all workers have confirmed"))},
 	}
 	Expect(api.Status().Update(ctx, pool)).To(Succeed())
 }
@@ -54,14 +54,14 @@ func golden(file string) string {
 	return string(text)
 }
 
-func met(condition metav1.Condition) metav1.Condition {
+func metCondition(condition metav1.Condition) metav1.Condition {
 	condition.LastTransitionTime = metav1.Now()
 	return condition
 }
 
-func newPool(in, name string, kind v1alpha1.WorkloadKind, workload string) *v1alpha1.WorkerPool {
+func newPool(ns, name string, kind v1alpha1.WorkloadKind, workload string) *v1alpha1.WorkerPool {
 	return &v1alpha1.WorkerPool{
-		ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: name},
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name},
 		Spec:       v1alpha1.WorkerPoolSpec{Workers: v1alpha1.WorkloadReference{Kind: kind, Name: workload}},
 	}
 }
@@ -74,8 +74,8 @@ func newConfigMap(pool *v1alpha1.WorkerPool, name, key, text string) *corev1.Con
 }
 
 // newStatefulSet labels its pods with the pool, so that its own revisions carry the label, too.
-func newStatefulSet(in string) *appsv1.StatefulSet {
-	return &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: "swarm-worker"}, Spec: appsv1.StatefulSetSpec{
+func newStatefulSet(ns string) *appsv1.StatefulSet {
+	return &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "swarm-worker"}, Spec: appsv1.StatefulSetSpec{
 		Replicas: new(int32(2)), ServiceName: "swarm-worker",
 		Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "swarm-worker"}},
 		Template: podTemplate(map[string]string{"app": "swarm-worker", v1alpha1.LabelPool: "cameras"}),

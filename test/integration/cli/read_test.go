@@ -24,7 +24,7 @@ import (
 
 var _ = Describe("kubectl swarm pools", func() {
 	It("says how large a pool is, how far it has come, and why", func() {
-		out := says("pools")
+		out := runSuccessfully("pools")
 		Expect(out).To(MatchRegexp(row("NAME WORKLOAD SIZE JOBS VERSION CONVERGED REASON")))
 		Expect(out).To(MatchRegexp(row("cameras StatefulSet/swarm-worker 2/2 27 1 True Available")))
 		Expect(out).To(MatchRegexp(row("empty StatefulSet/missing 0/0 0 0 - -")))
@@ -32,34 +32,34 @@ var _ = Describe("kubectl swarm pools", func() {
 	})
 
 	It("looks into all namespaces", func() {
-		Expect(says("pools -A -o wide")).To(MatchRegexp(row(namespace + " cameras StatefulSet/swarm-worker 2/2 27 1 True Available 3/3 -")))
+		Expect(runSuccessfully("pools -A -o wide")).To(MatchRegexp(row(namespace + " cameras StatefulSet/swarm-worker 2/2 27 1 True Available 3/3 -")))
 	})
 
 	It("gives the objects to programs", func() {
 		pool := &v1alpha1.WorkerPool{}
-		Expect(yaml.UnmarshalStrict([]byte(says("pools cameras -o yaml")), pool)).To(Succeed())
+		Expect(yaml.UnmarshalStrict([]byte(runSuccessfully("pools cameras -o yaml")), pool)).To(Succeed())
 		Expect(pool.Kind + " " + pool.APIVersion).To(Equal("WorkerPool swarm.io/v1alpha1"))
 		Expect(pool.Status.Workers).To(HaveLen(2))
 		var list struct {
 			APIVersion, Kind string
 			Items            []v1alpha1.WorkerPool
 		}
-		Expect(json.Unmarshal([]byte(says("pools -o json")), &list)).To(Succeed())
+		Expect(json.Unmarshal([]byte(runSuccessfully("pools -o json")), &list)).To(Succeed())
 		Expect(list.APIVersion + " " + list.Kind).To(Equal("v1 List"))
 		Expect(list.Items).To(HaveLen(2))
-		Expect(says("pools -o name")).To(Equal("workerpool.swarm.io/cameras\nworkerpool.swarm.io/empty\n"))
+		Expect(runSuccessfully("pools -o name")).To(Equal("workerpool.swarm.io/cameras\nworkerpool.swarm.io/empty\n"))
 	})
 
 	It("gives objects that kubectl takes back", func(ctx SpecContext) {
 		apply := exec.CommandContext(ctx, "kubectl", "replace", "--dry-run=server", "--filename", "-")
-		apply.Stdin = strings.NewReader(says("pools -o json"))
-		Expect(end(apply).code).To(Equal(0))
+		apply.Stdin = strings.NewReader(runSuccessfully("pools -o json"))
+		Expect(runToEnd(apply).code).To(Equal(0))
 	})
 })
 
 var _ = Describe("kubectl swarm jobs", func() {
 	It("says which worker has which job", func() {
-		out := says("jobs cameras")
+		out := runSuccessfully("jobs cameras")
 		Expect(strings.Count(out, "\n")).To(Equal(28))
 		Expect(out).To(MatchRegexp(row("swarm-worker-0 Ready Acknowledged 1 stream:xxrtve1")))
 		Expect(out).To(MatchRegexp(row("swarm-worker-1 NotReady Assumed 1 stream:cars:updated")))
@@ -71,11 +71,11 @@ var _ = Describe("kubectl swarm jobs", func() {
 			Version                     int64
 			Jobs                        []string
 		}
-		Expect(json.Unmarshal([]byte(says("jobs cameras --worker swarm-worker-1 -o json")), &workers)).To(Succeed())
+		Expect(json.Unmarshal([]byte(runSuccessfully("jobs cameras --worker swarm-worker-1 -o json")), &workers)).To(Succeed())
 		Expect(workers).To(HaveLen(1))
 		Expect(workers[0].Jobs).To(HaveLen(13))
 		Expect(workers[0].Acknowledged).To(Equal("Assumed"))
-		Expect(strings.Fields(says("jobs cameras --worker swarm-worker-1 -o name"))).To(Equal(workers[0].Jobs))
+		Expect(strings.Fields(runSuccessfully("jobs cameras --worker swarm-worker-1 -o name"))).To(Equal(workers[0].Jobs))
 	})
 
 	It("reads a ConfigMap for each worker", func(ctx SpecContext) {
@@ -88,13 +88,13 @@ var _ = Describe("kubectl swarm jobs", func() {
 			file := roster.File{Version: 4, Workers: []roster.FileEntry{{Worker: worker, Version: 4, Jobs: []string{fmt.Sprint("job-", n)}}}}
 			Expect(api.Create(ctx, newConfigMap(pool, "divided-config-"+worker, "config.yml", file.String()))).To(Succeed())
 		}
-		Expect(strings.Fields(says("jobs divided -o name"))).To(HaveExactElements(
+		Expect(strings.Fields(runSuccessfully("jobs divided -o name"))).To(HaveExactElements(
 			"job-0", "job-1", "job-2", "job-3", "job-4", "job-5", "job-6", "job-7", "job-8", "job-9", "job-10"))
 	})
 })
 
 // snapshot is everything in the namespace that a plan could write to.
-func snapshot(ctx context.Context) (all []string) {
+func snapshot(ctx context.Context) (lines []string) {
 	GinkgoHelper()
 	for _, list := range []client.ObjectList{&v1alpha1.WorkerPoolList{}, &corev1.ConfigMapList{}, &appsv1.ControllerRevisionList{}} {
 		Expect(api.List(ctx, list, client.InNamespace(namespace))).To(Succeed())
@@ -103,10 +103,10 @@ func snapshot(ctx context.Context) (all []string) {
 		var items struct{ Items []json.RawMessage }
 		Expect(json.Unmarshal(text, &items)).To(Succeed())
 		for _, item := range items.Items {
-			all = append(all, string(item))
+			lines = append(lines, string(item))
 		}
 	}
-	return all
+	return lines
 }
 
 type plan struct {
@@ -115,20 +115,20 @@ type plan struct {
 	Workers                                         []struct{ Worker string }
 }
 
-func planned(line string) (made plan) {
+func parsePlan(line string) (p plan) {
 	GinkgoHelper()
-	Expect(json.Unmarshal([]byte(says(line+" -o json")), &made)).To(Succeed())
-	return made
+	Expect(json.Unmarshal([]byte(runSuccessfully(line+" -o json")), &p)).To(Succeed())
+	return p
 }
 
 var _ = Describe("kubectl swarm plan", func() {
 	It("says what a third worker would move, and writes nothing", func(ctx SpecContext) {
 		before := snapshot(ctx)
-		out := says("plan pool cameras --replicas 3")
+		out := runSuccessfully("plan pool cameras --replicas 3")
 		Expect(out).To(HavePrefix("27 jobs over 2 -> 3 workers: 9 move, 18 stay; 2 published configs\n"))
 		Expect(out).To(MatchRegexp(row("swarm-worker-0 14 -> 9")))
 		Expect(out).To(ContainSubstring("swarm-worker-0 had a load of 14, and its part among 3 workers is 9"))
-		made := planned("plan pool cameras --replicas 3")
+		made := parsePlan("plan pool cameras --replicas 3")
 		Expect(made.Moving).To(Equal(9))
 		for _, move := range made.Moves {
 			Expect(move.To).To(Equal("swarm-worker-2"))
@@ -137,18 +137,18 @@ var _ = Describe("kubectl swarm plan", func() {
 	})
 
 	It("says that nothing would move", func() {
-		Expect(says("plan pool cameras")).To(Equal("Nothing would move: 27 jobs over 2 workers\n"))
+		Expect(runSuccessfully("plan pool cameras")).To(Equal("Nothing would move: 27 jobs over 2 workers\n"))
 	})
 
 	It("takes other jobs and strategies", func() {
-		made := planned("plan pool cameras --add-job stream:lobby --remove-job stream:foo:new --strategy CONTIGUOUS")
+		made := parsePlan("plan pool cameras --add-job stream:lobby --remove-job stream:foo:new --strategy CONTIGUOUS")
 		Expect(made.Moves).To(ContainElement(HaveField("Job", "stream:lobby")))
 		Expect(made.Moves).To(ContainElement(And(HaveField("Job", "stream:foo:new"), HaveField("To", ""))))
 	})
 
 	It("knows the pods of a Deployment by their slots", func(ctx SpecContext) {
 		made := newDeployment(ctx)
-		got := planned("plan pool " + made.pool + " --replicas 3")
+		got := parsePlan("plan pool " + made.pool + " --replicas 3")
 		Expect([]int{got.Moving, got.SizeBefore, got.SizeAfter}).To(Equal([]int{1, 2, 3}))
 		Expect(got.Workers).To(HaveLen(3))
 		Expect(got.Workers[0].Worker).To(Equal(made.pods[1]), "slot 0 was given to the second pod")
@@ -179,45 +179,45 @@ func newDeployment(ctx SpecContext) deployment {
 	Eventually(func() ([]corev1.Pod, error) {
 		return pods.Items, api.List(ctx, pods, client.InNamespace(namespace), client.MatchingLabels(labels))
 	}).Should(HaveLen(2))
-	made := deployment{pool.Name, []string{pods.Items[0].Name, pods.Items[1].Name}}
-	for n, name := range made.pods {
+	result := deployment{pool.Name, []string{pods.Items[0].Name, pods.Items[1].Name}}
+	for n, name := range result.pods {
 		patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"metadata": {"labels": {%q: "%d"}}}`, v1alpha1.LabelSlot, 1-n))
 		Expect(api.Patch(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}, patch)).To(Succeed())
 	}
-	file := roster.File{Version: 1, Workers: []roster.FileEntry{{Worker: made.pods[1], Version: 1, Jobs: []string{"a", "b"}}, {Worker: made.pods[0], Version: 1, Jobs: []string{"c", "d"}}}}
+	file := roster.File{Version: 1, Workers: []roster.FileEntry{{Worker: result.pods[1], Version: 1, Jobs: []string{"a", "b"}}, {Worker: result.pods[0], Version: 1, Jobs: []string{"c", "d"}}}}
 	config := newConfigMap(pool, "deployed-config", "config.yml", file.String())
-	ledger, err := roster.NewLedger([]assign.Record{{Worker: made.pods[1]}, {Worker: made.pods[0], Ordinal: 1}}, nil).Encode()
+	ledger, err := roster.NewLedger([]assign.Record{{Worker: result.pods[1]}, {Worker: result.pods[0], Ordinal: 1}}, nil).Encode()
 	Expect(err).NotTo(HaveOccurred())
 	config.Annotations = map[string]string{v1alpha1.AnnotationLedger: ledger}
 	Expect(api.Create(ctx, config)).To(Succeed())
-	return made
+	return result
 }
 
 var _ = Describe("kubectl swarm", func() {
 	It("explains itself", func() {
-		Expect(says("")).To(And(ContainSubstring("Examples:"), ContainSubstring("kubectl swarm plan pool cameras --replicas 3")))
-		Expect(says("version")).To(MatchRegexp(`^kubectl-swarm \S+ \(commit \S+, .+\)\n$`))
+		Expect(runSuccessfully("")).To(And(ContainSubstring("Examples:"), ContainSubstring("kubectl swarm plan pool cameras --replicas 3")))
+		Expect(runSuccessfully("version")).To(MatchRegexp(`^kubectl-swarm \S+ \(commit \S+, .+\)\n$`))
 	})
 
 	It("is found by kubectl as a plugin", func(ctx SpecContext) {
 		command := exec.CommandContext(ctx, "kubectl", "swarm", "pools", "cameras", "--namespace", namespace, "-o", "name")
 		command.Env = append(os.Environ(), "PATH="+field.FromRoot("bin")+":"+os.Getenv("PATH"))
-		Expect(end(command)).To(Equal(answer{0, "workerpool.swarm.io/cameras\n", ""}))
+		Expect(runToEnd(command)).To(Equal(commandResult{0, "workerpool.swarm.io/cameras\n", ""}))
 	})
 
 	It("offers the names of pools to shells", func() {
-		offered := end(exec.Command(field.FromRoot("bin", "kubectl-swarm"), "__complete", "jobs", "--namespace", namespace, ""))
+		offered := runToEnd(exec.Command(field.FromRoot("bin", "kubectl-swarm"), "__complete", "jobs", "--namespace", namespace, ""))
 		Expect(strings.Fields(offered.out)).To(ContainElements("cameras", "empty"))
-		Expect(says("completion zsh")).To(ContainSubstring("compdef"))
+		Expect(runSuccessfully("completion zsh")).To(ContainSubstring("compdef"))
 	})
 
 	DescribeTable("says in one line what is wrong, and how to go on",
 		func(code int, line, said string) {
-			got := ask(strings.Fields(line)...)
-			Expect(got.code).To(Equal(code), got.said)
+			got := runCommand(strings.Fields(line)...)
+			Expect(got.code).To(Equal(code), got.stderr)
 			Expect(got.out).To(BeEmpty())
-			Expect(got.said).To(And(HavePrefix("kubectl swarm: "), ContainSubstring(said), HaveSuffix("\n")))
-			Expect(strings.Count(got.said, "\n")).To(Equal(1))
+			Expect(got.stderr).To(And(HavePrefix("kubectl swarm: "), ContainSubstring(said), HaveSuffix("\n")))
+			Expect(strings.Count(got.stderr, "\n")).To(Equal(1))
 		},
 		Entry("no such pool", 1, "pools camera", `there is no pool "camera" in namespace "swarm-cli-`),
 		Entry("nothing published", 1, "jobs empty", `pool "empty" has not published ConfigMap "missing-config" yet`),
@@ -237,10 +237,10 @@ var _ = Describe("kubectl swarm", func() {
 	It("refuses to run when no cluster is named", func() {
 		command := exec.Command(field.FromRoot("bin", "kubectl-swarm"), "pools")
 		command.Env = append(os.Environ(), "KUBECONFIG=/dev/null")
-		Expect(end(command)).To(Equal(answer{1, "", "kubectl swarm: no cluster is configured: set KUBECONFIG, or use --kubeconfig\n"}))
+		Expect(runToEnd(command)).To(Equal(commandResult{1, "", "kubectl swarm: no cluster is configured: set KUBECONFIG, or use --kubeconfig\n"}))
 	})
 
 	It("gives up on a cluster that does not answer", func() {
-		Expect(ask("pools", "--server", "https://192.0.2.1", "--request-timeout", "1s").code).To(Equal(1))
+		Expect(runCommand("pools", "--server", "https://192.0.2.1", "--request-timeout", "1s").code).To(Equal(1))
 	})
 })

@@ -38,53 +38,53 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	api = field.Connect().API
 	field.InstallCRDs(ctx)
 	namespace = newNamespace(ctx)
-	furnish(ctx, namespace)
+	createPools(ctx, namespace)
 })
 
 // newNamespace creates a namespace that is deleted when the spec ends.
 func newNamespace(ctx context.Context) string {
 	GinkgoHelper()
-	made := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "swarm-cli-"}}
-	Expect(api.Create(ctx, made)).To(Succeed())
+	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "swarm-cli-"}}
+	Expect(api.Create(ctx, object)).To(Succeed())
 	DeferCleanup(func(ctx SpecContext) {
-		Expect(client.IgnoreNotFound(api.Delete(ctx, made))).To(Succeed())
+		Expect(client.IgnoreNotFound(api.Delete(ctx, object))).To(Succeed())
 	})
-	return made.Name
+	return object.Name
 }
 
-// answer is how the program ended, and its output.
-type answer struct {
-	code      int
-	out, said string
+// commandResult is how the program ended, and its output.
+type commandResult struct {
+	code        int
+	out, stderr string
 }
 
-// ask runs the program in the suite's namespace.
-func ask(arguments ...string) answer {
+// runCommand runs the program in the suite's namespace.
+func runCommand(arguments ...string) commandResult {
 	GinkgoHelper()
-	return askIn(namespace, arguments...)
+	return runCommandIn(namespace, arguments...)
 }
 
-// askIn runs the program in a namespace.
-func askIn(namespace string, arguments ...string) answer {
+// runCommandIn runs the program in a namespace.
+func runCommandIn(namespace string, arguments ...string) commandResult {
 	GinkgoHelper()
-	return end(exec.Command(field.FromRoot("bin", "kubectl-swarm"), append(arguments, "--namespace", namespace)...))
+	return runToEnd(exec.Command(field.FromRoot("bin", "kubectl-swarm"), append(arguments, "--namespace", namespace)...))
 }
 
-// end runs a command to its end.
-func end(command *exec.Cmd) answer {
+// runToEnd runs a command to its end.
+func runToEnd(command *exec.Cmd) commandResult {
 	GinkgoHelper()
 	session, err := gexec.Start(command, gbytes.NewBuffer(), gbytes.NewBuffer())
 	Expect(err).NotTo(HaveOccurred(), "run `make build` first")
 	Eventually(session).Should(gexec.Exit())
-	return answer{session.ExitCode(), string(session.Out.Contents()), string(session.Err.Contents())}
+	return commandResult{session.ExitCode(), string(session.Out.Contents()), string(session.Err.Contents())}
 }
 
-// says is the program's output when it succeeds.
-func says(line string) string {
+// runSuccessfully is the program's output when it succeeds.
+func runSuccessfully(line string) string {
 	GinkgoHelper()
-	got := ask(strings.Fields(line)...)
-	Expect(got.code).To(Equal(0), got.said)
-	Expect(got.said).To(BeEmpty())
+	got := runCommand(strings.Fields(line)...)
+	Expect(got.code).To(Equal(0), got.stderr)
+	Expect(got.stderr).To(BeEmpty())
 	return got.out
 }
 

@@ -17,23 +17,23 @@ import (
 
 var _ = Describe("kubectl swarm unstick", func() {
 	It("frees a namespace whose deletion waits for a Swarm, because no operator runs", func(ctx SpecContext) {
-		in := newNamespace(ctx)
-		swarm := heldSwarm(ctx, in, "research")
-		whole := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: in}}
+		ns := newNamespace(ctx)
+		swarm := newSwarmWithFinalizer(ctx, ns, "research")
+		whole := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}
 		Expect(api.Delete(ctx, whole)).To(Succeed())
-		Eventually(waitsForSwarm).WithContext(ctx).WithArguments(whole).Should(BeTrue())
+		Eventually(isHeldBySwarm).WithContext(ctx).WithArguments(whole).Should(BeTrue())
 
-		Expect(askIn(in, "unstick", "research", "--dry-run").out).To(Equal("swarm.swarm.io/research in namespace " + in + " would be let go\n"))
+		Expect(runCommandIn(ns, "unstick", "research", "--dry-run").out).To(Equal("swarm.swarm.io/research in namespace " + ns + " would be let go\n"))
 		Expect(api.Get(ctx, client.ObjectKeyFromObject(swarm), swarm)).To(Succeed())
 		Expect(swarm.Finalizers).To(ConsistOf(v1alpha1.Finalizer))
 
-		Expect(askIn(in, "unstick", "research")).To(Equal(answer{0, "swarm.swarm.io/research in namespace " + in + " let go\n", ""}))
-		Eventually(gone).WithContext(ctx).WithArguments(whole).Should(BeTrue())
+		Expect(runCommandIn(ns, "unstick", "research")).To(Equal(commandResult{0, "swarm.swarm.io/research in namespace " + ns + " let go\n", ""}))
+		Eventually(isDeleted).WithContext(ctx).WithArguments(whole).Should(BeTrue())
 	})
 
 	It("says in one line why it frees nothing", func(ctx SpecContext) {
 		allowToList(ctx, "reader")
-		running, deleted := heldSwarm(ctx, namespace, "running"), heldSwarm(ctx, namespace, "deleted")
+		running, deleted := newSwarmWithFinalizer(ctx, namespace, "running"), newSwarmWithFinalizer(ctx, namespace, "deleted")
 		Expect(api.Delete(ctx, deleted)).To(Succeed())
 		for line, said := range map[string]string{
 			"unstick running":             `swarm "running" is not being deleted: kubectl delete swarm running comes first`,
@@ -41,13 +41,13 @@ var _ = Describe("kubectl swarm unstick", func() {
 			"unstick --as stranger":       `User "stranger" cannot list resource "swarms"`,
 			"unstick deleted --as reader": `User "reader" cannot patch resource "swarms"`,
 		} {
-			got := ask(strings.Fields(line)...)
+			got := runCommand(strings.Fields(line)...)
 			Expect(got.code).To(Equal(1), line)
 			Expect(got.out).To(BeEmpty(), line)
-			Expect(got.said).To(And(HavePrefix("kubectl swarm: "), ContainSubstring(said), HaveSuffix("\n")), line)
-			Expect(strings.Count(got.said, "\n")).To(Equal(1), line)
+			Expect(got.stderr).To(And(HavePrefix("kubectl swarm: "), ContainSubstring(said), HaveSuffix("\n")), line)
+			Expect(strings.Count(got.stderr, "\n")).To(Equal(1), line)
 			if strings.Contains(line, "--as") {
-				Expect(got.said).To(ContainSubstring("ask for that right"), line)
+				Expect(got.stderr).To(ContainSubstring("ask for that right"), line)
 			}
 		}
 		for _, swarm := range []*v1alpha1.Swarm{running, deleted} {
@@ -57,11 +57,11 @@ var _ = Describe("kubectl swarm unstick", func() {
 	})
 })
 
-// heldSwarm is a Swarm as an operator leaves it that is gone: with its finalizer.
-func heldSwarm(ctx context.Context, in, name string) *v1alpha1.Swarm {
+// newSwarmWithFinalizer is a Swarm as an operator leaves it that is gone: with its finalizer.
+func newSwarmWithFinalizer(ctx context.Context, ns, name string) *v1alpha1.Swarm {
 	GinkgoHelper()
 	swarm := &v1alpha1.Swarm{
-		ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: name, Finalizers: []string{v1alpha1.Finalizer}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name, Finalizers: []string{v1alpha1.Finalizer}},
 		Spec:       v1alpha1.SwarmSpec{Agents: []v1alpha1.AgentType{{Type: "worker", Template: podTemplate(nil)}}},
 	}
 	Expect(api.Create(ctx, swarm)).To(Succeed())
@@ -73,8 +73,8 @@ func heldSwarm(ctx context.Context, in, name string) *v1alpha1.Swarm {
 	return swarm
 }
 
-// waitsForSwarm reports whether finalizers of Swarms keep the namespace according to the API server.
-func waitsForSwarm(ctx context.Context, namespace *corev1.Namespace) (bool, error) {
+// isHeldBySwarm reports whether finalizers of Swarms keep the namespace according to the API server.
+func isHeldBySwarm(ctx context.Context, namespace *corev1.Namespace) (bool, error) {
 	err := api.Get(ctx, client.ObjectKeyFromObject(namespace), namespace)
 	for _, condition := range namespace.Status.Conditions {
 		if condition.Type == corev1.NamespaceFinalizersRemaining && condition.Status == corev1.ConditionTrue {
@@ -98,9 +98,9 @@ func allowToList(ctx context.Context, user string) {
 		Expect(api.Create(ctx, object)).To(Succeed())
 		DeferCleanup(func(ctx SpecContext) { Expect(api.Delete(ctx, object)).To(Succeed()) })
 	}
-	Eventually(func() string { return ask("unstick", "--as", user).said }).Should(Equal("no Swarm is stuck\n"), "the right counts")
+	Eventually(func() string { return runCommand("unstick", "--as", user).stderr }).Should(Equal("no Swarm is stuck\n"), "the right counts")
 }
 
-func gone(ctx context.Context, object client.Object) bool {
+func isDeleted(ctx context.Context, object client.Object) bool {
 	return apierrors.IsNotFound(api.Get(ctx, client.ObjectKeyFromObject(object), object))
 }

@@ -19,7 +19,7 @@ import (
 // An operator is the program, started again whenever it was killed.
 type operator struct {
 	namespace string // which it looks after
-	home      string // the namespace that it lives in
+	tempDir   string // the namespace that it lives in
 	settings  []string
 	link      string // a port, as the next two are
 	health    string
@@ -30,10 +30,10 @@ type operator struct {
 
 	mu      sync.Mutex
 	process *os.Process
-	ended   chan struct{} // closed when the process is dead
+	exited  chan struct{} // closed when the process is dead
 	killed  bool
 	stopped bool
-	trouble error // it ended by itself
+	failure error // it ended by itself
 	output  bytes.Buffer
 	done    chan struct{}
 }
@@ -44,7 +44,7 @@ func prepare(namespace, proxy string) (*operator, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &operator{namespace: namespace, home: namespace, link: ports.Free(), health: ports.Free(), api: ports.Free(), folder: folder, done: make(chan struct{})}
+	o := &operator{namespace: namespace, tempDir: namespace, link: ports.Free(), health: ports.Free(), api: ports.Free(), folder: folder, done: make(chan struct{})}
 	o.kubeconfig, err = apiproxy.Kubeconfig(folder, proxy)
 	return o, err
 }
@@ -54,7 +54,7 @@ func (o *operator) start() error {
 	if err := o.spawn(); err != nil {
 		return err
 	}
-	go o.keep()
+	go o.restartWhenKilled()
 	return nil
 }
 
@@ -82,7 +82,7 @@ func (o *operator) environment() []string {
 
 // spawn starts a process.
 func (o *operator) spawn() error {
-	command := exec.Command(program, "--namespace", o.home)
+	command := exec.Command(program, "--namespace", o.tempDir)
 	command.Env = o.environment()
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	command.Stdout, command.Stderr = o, o
@@ -94,36 +94,36 @@ func (o *operator) spawn() error {
 	if err := command.Start(); err != nil {
 		return fmt.Errorf("start operator: %w: run `make build` first", err)
 	}
-	ended := make(chan struct{})
-	o.process, o.ended, o.killed = command.Process, ended, false
+	done := make(chan struct{})
+	o.process, o.exited, o.killed = command.Process, done, false
 	go func() {
 		err := command.Wait()
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		if wanted := o.killed || o.stopped && stoppedWell(command.ProcessState); !wanted {
-			o.trouble = errors.Join(o.trouble, fmt.Errorf("the operator ended by itself: %w", errors.Join(err, errors.New(lastLines(o.output.String())))))
+		if wanted := o.killed || o.stopped && stoppedGracefully(command.ProcessState); !wanted {
+			o.failure = errors.Join(o.failure, fmt.Errorf("the operator ended by itself: %w", errors.Join(err, errors.New(lastLines(o.output.String())))))
 		}
-		close(ended)
+		close(done)
 	}()
 	return nil
 }
 
-// stoppedWell reports whether a process stopped as requested. A process that has just started may not handle signals yet.
-func stoppedWell(how *os.ProcessState) bool {
+// stoppedGracefully reports whether a process stopped as requested. A process that has just started may not handle signals yet.
+func stoppedGracefully(how *os.ProcessState) bool {
 	status, known := how.Sys().(syscall.WaitStatus)
 	return how.Success() || known && status.Signaled() && status.Signal() == syscall.SIGTERM
 }
 
-// keep starts the next process when one was killed.
-func (o *operator) keep() {
+// restartWhenKilled starts the next process when one was killed.
+func (o *operator) restartWhenKilled() {
 	defer close(o.done)
 	for {
 		o.mu.Lock()
-		ended := o.ended
+		ended := o.exited
 		o.mu.Unlock()
 		<-ended
 		o.mu.Lock()
-		over := o.stopped || o.trouble != nil
+		over := o.stopped || o.failure != nil
 		o.mu.Unlock()
 		if over || o.spawn() != nil {
 			return
@@ -135,7 +135,7 @@ func (o *operator) keep() {
 func (o *operator) kill() {
 	o.mu.Lock()
 	o.killed = true
-	ended := o.ended
+	ended := o.exited
 	_ = o.process.Kill()
 	o.mu.Unlock()
 	<-ended
@@ -157,9 +157,9 @@ func (o *operator) stop() error {
 	defer o.mu.Unlock()
 	_ = os.RemoveAll(o.folder)
 	if _, report, racing := strings.Cut(o.output.String(), "WARNING: DATA RACE"); racing {
-		return errors.Join(o.trouble, errors.New("data race:"+report))
+		return errors.Join(o.failure, errors.New("data race:"+report))
 	}
-	return o.trouble
+	return o.failure
 }
 
 // Write takes the output of all processes, one after the other.
@@ -169,7 +169,7 @@ func (o *operator) Write(text []byte) (int, error) {
 	return o.output.Write(text)
 }
 
-func (o *operator) said() string {
+func (o *operator) logText() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.output.String()

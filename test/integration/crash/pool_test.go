@@ -21,31 +21,31 @@ import (
 
 // pools is the life of a pool over a StatefulSet.
 var pools = scenario{
-	stages: []stage{
-		{"a pool of 2 workers", enlist, converged(2)},
-		{"scaled to 3 workers", change(`{"replicas":3}`), converged(3)},
-		{"other jobs", change(`{"jobs":` + listed("bcdefghij") + `}`), converged(3)},
-		{restarting, change(`{"jobs":` + listed("bcdefghi") + `,"refresh":{"policy":"Restart"}}`), restarted(3)},
-		{"scaled to 2 workers", change(`{"replicas":2,"refresh":{"policy":"Auto"}}`), converged(2)},
-		{"rolled back", change(`{"rollbackTo":1}`), converged(2)},
-		{"left to itself, with a shorter history", change(`{"rollbackTo":null,"revisionHistoryLimit":1}`), converged(2)},
-		{"deleted", dissolve, dismissed},
+	stages: []testStage{
+		{"a pool of 2 workers", createPool, poolConverged(2)},
+		{"scaled to 3 workers", change(`{"replicas":3}`), poolConverged(3)},
+		{"other jobs", change(`{"jobs":` + jobList("bcdefghij") + `}`), poolConverged(3)},
+		{restarting, change(`{"jobs":` + jobList("bcdefghi") + `,"refresh":{"policy":"Restart"}}`), poolRestarted(3)},
+		{"scaled to 2 workers", change(`{"replicas":2,"refresh":{"policy":"Auto"}}`), poolConverged(2)},
+		{"rolled back", change(`{"rollbackTo":1}`), poolConverged(2)},
+		{"left to itself, with a shorter history", change(`{"rollbackTo":null,"revisionHistoryLimit":1}`), poolConverged(2)},
+		{"deleted", deletePool, workersGone},
 	},
-	atOnce: 6,
-	moves:  map[string]bool{restarting: true},
-	begin:  func(context.Context, *run) error { return nil }, // the gang exists already
-	end:    examine,
+	concurrency: 6,
+	moves:       map[string]bool{restarting: true},
+	startAgents: func(context.Context, *run) error { return nil }, // the gang exists already
+	verify:      verifyWorkers,
 }
 
 // restarting is the stage in which a worker is evicted. One job less changes the list of one worker only, because each eviction takes every run
 // some seconds.
 const restarting = "a job less, loaded by a restart"
 
-// line is what pool and workload are called.
-const line = "line"
+// poolName is what pool and workload are called.
+const poolName = "line"
 
-// listed is a list of jobs, one for each letter.
-func listed(letters string) string {
+// jobList is a list of jobs, one for each letter.
+func jobList(letters string) string {
 	var jobs []string
 	for _, letter := range letters {
 		jobs = append(jobs, fmt.Sprintf(`{"name":"%c"}`, letter))
@@ -53,19 +53,19 @@ func listed(letters string) string {
 	return "[" + strings.Join(jobs, ",") + "]"
 }
 
-func enlist(ctx context.Context, r *run) error {
-	labels := map[string]string{"app": line}
+func createPool(ctx context.Context, r *run) error {
+	labels := map[string]string{"app": poolName}
 	workload := &appsv1.StatefulSet{
-		ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: line},
+		ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: poolName},
 		Spec: appsv1.StatefulSetSpec{
-			Replicas: new(int32(2)), PodManagementPolicy: appsv1.ParallelPodManagement, ServiceName: line,
-			Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: gang.Template(labels, line+"-config"),
+			Replicas: new(int32(2)), PodManagementPolicy: appsv1.ParallelPodManagement, ServiceName: poolName,
+			Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: gang.Template(labels, poolName+"-config"),
 		},
 	}
 	pool := &v1alpha1.WorkerPool{
-		ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: line},
+		ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: poolName},
 		Spec: v1alpha1.WorkerPoolSpec{
-			Workers: v1alpha1.WorkloadReference{Kind: v1alpha1.WorkloadStatefulSet, Name: line}, Replicas: new(int32(2)),
+			Workers: v1alpha1.WorkloadReference{Kind: v1alpha1.WorkloadStatefulSet, Name: poolName}, Replicas: new(int32(2)),
 			Refresh: v1alpha1.PoolRefresh{
 				DeadlineSeconds: 600, Acknowledge: &v1alpha1.PoolAcknowledge{HTTPGet: v1alpha1.AcknowledgeHTTPGet{Port: gang.Port}},
 			},
@@ -80,22 +80,22 @@ func enlist(ctx context.Context, r *run) error {
 func change(spec string) func(context.Context, *run) error {
 	return func(ctx context.Context, r *run) error {
 		patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":`+spec+`}`))
-		return api.Patch(ctx, &v1alpha1.WorkerPool{ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: line}}, patch)
+		return api.Patch(ctx, &v1alpha1.WorkerPool{ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: poolName}}, patch)
 	}
 }
 
-// converged is done when the pool reports it for its present spec, with that many workers, and they run what is published.
-func converged(size int32) func(context.Context, *run) error {
+// poolConverged is done when the pool reports it for its present spec, with that many workers, and they run what is published.
+func poolConverged(size int32) func(context.Context, *run) error {
 	return func(ctx context.Context, r *run) error {
 		pool, config := &v1alpha1.WorkerPool{}, &corev1.ConfigMap{}
 		if err := errors.Join(
-			api.Get(ctx, client.ObjectKey{Namespace: r.namespace, Name: line}, pool),
-			api.Get(ctx, client.ObjectKey{Namespace: r.namespace, Name: line + "-config"}, config),
+			api.Get(ctx, client.ObjectKey{Namespace: r.namespace, Name: poolName}, pool),
+			api.Get(ctx, client.ObjectKey{Namespace: r.namespace, Name: poolName + "-config"}, config),
 		); err != nil {
 			return err
 		}
 		status, running := pool.Status, workers.Journal(r.namespace).Running()
-		switch lists := listsOf(config); {
+		switch lists := jobsByWorker(config); {
 		case status.ObservedGeneration != pool.Generation, status.Size != size, status.ExpectedSize != size, status.ConvergedRevision != status.Revision,
 			!meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionConverged):
 			return fmt.Errorf("the pool is at %s", text(status))
@@ -106,18 +106,18 @@ func converged(size int32) func(context.Context, *run) error {
 	}
 }
 
-// restarted is done when the pool has converged and a worker was evicted for that in this stage.
-func restarted(size int32) func(context.Context, *run) error {
+// poolRestarted is done when the pool has converged and a worker was evicted for that in this stage.
+func poolRestarted(size int32) func(context.Context, *run) error {
 	return func(ctx context.Context, r *run) error {
 		if made := r.evictions(); made[r.proxy.stage] == 0 {
 			return fmt.Errorf("evictions so far: %v", made)
 		}
-		return converged(size)(ctx, r)
+		return poolConverged(size)(ctx, r)
 	}
 }
 
-// listsOf returns the lists of a config by worker, without versions; workers without jobs are not in it.
-func listsOf(config *corev1.ConfigMap) map[string][]string {
+// jobsByWorker returns the lists of a config by worker, without versions; workers without jobs are not in it.
+func jobsByWorker(config *corev1.ConfigMap) map[string][]string {
 	file, err := roster.ParseFile(config.Data["config.yml"])
 	if err != nil {
 		return map[string][]string{"": {err.Error()}}
@@ -141,28 +141,28 @@ func poolState(pool *v1alpha1.WorkerPool) []any {
 	}
 }
 
-func dissolve(ctx context.Context, r *run) error {
-	of := metav1.ObjectMeta{Namespace: r.namespace, Name: line}
+func deletePool(ctx context.Context, r *run) error {
+	of := metav1.ObjectMeta{Namespace: r.namespace, Name: poolName}
 	return errors.Join(api.Delete(ctx, &v1alpha1.WorkerPool{ObjectMeta: of}), api.Delete(ctx, &appsv1.StatefulSet{ObjectMeta: of}))
 }
 
-// dismissed is done when all workers have ended, and their pods are gone.
-func dismissed(ctx context.Context, r *run) error {
-	left := &corev1.PodList{}
-	if err := api.List(ctx, left, client.InNamespace(r.namespace)); err != nil {
+// workersGone is done when all workers have ended, and their pods are gone.
+func workersGone(ctx context.Context, r *run) error {
+	pods := &corev1.PodList{}
+	if err := api.List(ctx, pods, client.InNamespace(r.namespace)); err != nil {
 		return err
 	}
-	if running := workers.Journal(r.namespace).Running(); len(left.Items)+len(running) > 0 {
-		return fmt.Errorf("%d pods are left, and %v runs", len(left.Items), running)
+	if running := workers.Journal(r.namespace).Running(); len(pods.Items)+len(running) > 0 {
+		return fmt.Errorf("%d pods are left, and %v runs", len(pods.Items), running)
 	}
 	return nil
 }
 
-// examine returns what was wrong with what workers did.
-func examine(r *run) (noted []fmt.Stringer, problem error) {
+// verifyWorkers returns what was wrong with what workers did.
+func verifyWorkers(r *run) (entries []fmt.Stringer, problem error) {
 	journal := workers.Journal(r.namespace)
 	for _, entry := range journal {
-		noted = append(noted, entry)
+		entries = append(entries, entry)
 	}
-	return noted, journal.Verify()
+	return entries, journal.Verify()
 }

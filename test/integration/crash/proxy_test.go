@@ -14,82 +14,82 @@ import (
 
 // A point is a write in the life of a swarm or a pool. Counting by stage and by what is written, rather than all writes in a row, finds the
 // same write again in another run, where a status may have been written once more or less often before it.
-type point struct {
-	stage string
-	write string // as writeOf names it
-	nth   int    // of its kind in the stage, from 1
+type crashPoint struct {
+	stage   string
+	request string // as describeWrite names it
+	nth     int    // of its kind in the stage, from 1
 }
 
-func (p point) String() string {
-	return fmt.Sprintf("%s (no. %d in stage %q)", p.write, p.nth, p.stage)
+func (p crashPoint) String() string {
+	return fmt.Sprintf("%s (no. %d in stage %q)", p.request, p.nth, p.stage)
 }
 
 // A proxy stands between an operator and the API server, and counts what the operator writes.
 type proxy struct {
-	address string
-	victim  func()  // kills the operator, and returns when it is dead
-	fatal   []point // the writes after which that is done
+	address     string
+	victim      func()       // kills the operator, and returns when it is dead
+	crashPoints []crashPoint // the writes after which that is done
 
-	mu      sync.Mutex
-	stage   string
-	writes  []point
-	reached []point // of the fatal ones
+	mu                 sync.Mutex
+	stage              string
+	writes             []crashPoint
+	reachedCrashPoints []crashPoint // of the fatal ones
 }
 
 var errKilled = errors.New("the operator is dead")
 
 // listen serves until the context ends.
 func listen(ctx context.Context, p *proxy) (err error) {
-	p.address, err = apiproxy.Start(ctx, cluster.Config, apiproxy.Options{Response: p.answered})
+	p.address, err = apiproxy.Start(ctx, cluster.Config, apiproxy.Options{Response: p.onResponse})
 	return err
 }
 
-// answered is called when the API server has done what it was asked to, and before the operator knows. While the operator is being
+// onResponse is called when the API server has done what it was asked to, and before the operator knows. While the operator is being
 // killed no other answer passes.
-func (p *proxy) answered(response *http.Response) error {
-	write := writeOf(response.Request)
+func (p *proxy) onResponse(response *http.Response) error {
+	write := describeWrite(response.Request)
 	if write == "" || response.StatusCode >= http.StatusMultipleChoices {
 		return nil
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	made := point{stage: p.stage, write: write, nth: 1}
+	made := crashPoint{stage: p.stage, request: write, nth: 1}
 	for slices.Contains(p.writes, made) {
 		made.nth++
 	}
 	p.writes = append(p.writes, made)
-	if !slices.Contains(p.fatal, made) {
+	if !slices.Contains(p.crashPoints, made) {
 		return nil
 	}
-	p.reached = append(p.reached, made)
+	p.reachedCrashPoints = append(p.reachedCrashPoints, made)
 	p.victim()
 	return errKilled
 }
 
-// enter begins a stage.
-func (p *proxy) enter(stage string) {
+// startStage begins a stage.
+func (p *proxy) startStage(stage string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.stage = stage
 }
 
-// made returns the writes so far, and the fatal ones among them.
-func (p *proxy) made() (writes, fatal []point) {
+// recordedWrites returns the writes so far, and the fatal ones among them.
+func (p *proxy) recordedWrites() (writes, fatal []crashPoint) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return slices.Clone(p.writes), slices.Clone(p.reached)
+	return slices.Clone(p.writes), slices.Clone(p.reachedCrashPoints)
 }
 
-// killsIn reports whether the operator is to be killed in a stage.
-func (p *proxy) killsIn(stage string) bool {
-	return slices.ContainsFunc(p.fatal, func(fatal point) bool { return fatal.stage == stage })
+// crashesIn reports whether the operator is to be killed in a stage.
+func (p *proxy) crashesIn(stage string) bool {
+	return slices.ContainsFunc(p.crashPoints, func(fatal crashPoint) bool { return fatal.stage == stage })
 }
 
-// uncounted are no state of the cluster's: elections, reviews and news.
-var uncounted = []string{"leases", "tokenreviews", "subjectaccessreviews", "events"}
+// ignoredResources are no state of the cluster's: elections, reviews and news.
+var ignoredResources = []string{"leases", "tokenreviews", "subjectaccessreviews", "events"}
 
-// writeOf names a write, such as "PATCH swarms/ants/status"; "" when the request is none, or one that does not count.
-func writeOf(request *http.Request) string {
+// describeWrite names a write, such as "PATCH swarms/ants/status"; "" when the request is none, or one that does not count.
+func describeWrite(request *http.Request) string {
 	if !slices.Contains([]string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}, request.Method) || request.URL.Query().Has("dryRun") {
 		return ""
 	}
@@ -101,7 +101,7 @@ func writeOf(request *http.Request) string {
 	if len(parts) > 2 && parts[0] == "namespaces" {
 		parts = parts[2:]
 	}
-	if len(parts) == 0 || slices.Contains(uncounted, parts[0]) {
+	if len(parts) == 0 || slices.Contains(ignoredResources, parts[0]) {
 		return ""
 	}
 	return request.Method + " " + strings.Join(parts, "/")

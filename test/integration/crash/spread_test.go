@@ -21,21 +21,21 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
 )
 
-// spreads is the life of a StatefulSet whose pods are moved to spot nodes and back. There is one registration of the webhook in a cluster, so
+// spreadScenario is the life of a StatefulSet whose pods are moved to spot nodes and back. There is one registration of the webhook in a cluster, so
 // there is one run at a time.
-var spreads = scenario{
-	stages: []stage{
-		{"a workload that is not spread", deploy, registered},
-		{moved, share("100"), balanced("on-demand:0,spot:2", replicas)},
-		{movedBack, share("0"), balanced("on-demand:2,spot:0", replicas)},
-		{"deleted", withdraw, withdrawn},
+var spreadScenario = scenario{
+	stages: []testStage{
+		{"a workload that is not spread", deploy, webhookRegistered},
+		{movedStage, share("100"), podsBalanced("on-demand:0,spot:2", replicas)},
+		{movedBackStage, share("0"), podsBalanced("on-demand:2,spot:0", replicas)},
+		{"deleted", deleteWorkload, workloadGone},
 	},
-	every:  []string{eviction},
-	moves:  map[string]bool{moved: true, movedBack: true},
-	atOnce: 1,
-	begin:  provision,
-	adjust: admit,
-	end:    counted,
+	everyKinds:        []string{eviction},
+	moves:             map[string]bool{movedStage: true, movedBackStage: true},
+	concurrency:       1,
+	startAgents:       createSpotNode,
+	configureOperator: enableWebhook,
+	verify:            verifyEvictions,
 }
 
 const (
@@ -44,35 +44,35 @@ const (
 	eviction = "POST pods/eviction"
 
 	// The stages in which pods are replaced.
-	moved     = "moved to spot nodes"
-	movedBack = "moved back"
+	movedStage     = "moved to spot nodes"
+	movedBackStage = "moved back"
 )
 
-// provision makes a spot node for the pods of this run. The other nodes of the cluster are on-demand nodes.
-func provision(ctx context.Context, r *run) error {
-	room := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("32"), corev1.ResourceMemory: resource.MustParse("256Gi"), corev1.ResourcePods: resource.MustParse("250")}
+// createSpotNode makes a spot node for the pods of this run. The other nodes of the cluster are on-demand nodes.
+func createSpotNode(ctx context.Context, r *run) error {
+	resources := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("32"), corev1.ResourceMemory: resource.MustParse("256Gi"), corev1.ResourcePods: resource.MustParse("250")}
 	return api.Create(ctx, &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: r.namespace, Annotations: map[string]string{"kwok.x-k8s.io/node": "fake"},
 			Labels: map[string]string{r.class(): "spot", corev1.LabelHostname: r.namespace, corev1.LabelOSStable: "linux"},
 		},
 		Spec:   corev1.NodeSpec{Taints: []corev1.Taint{{Key: r.class(), Value: "spot", Effect: corev1.TaintEffectNoSchedule}}},
-		Status: corev1.NodeStatus{Allocatable: room, Capacity: room},
+		Status: corev1.NodeStatus{Allocatable: resources, Capacity: resources},
 	})
 }
 
 // class is the label by which the operator knows the spot node of this run.
 func (r *run) class() string { return "crash.test/" + r.namespace }
 
-// admit has the operator place pods. It leaves the pods of its own namespace alone, so it gets another one.
-func admit(ctx context.Context, r *run) error {
-	r.operator.home = r.namespace + "-home"
+// enableWebhook has the operator place pods. It leaves the pods of its own namespace alone, so it gets another one.
+func enableWebhook(ctx context.Context, r *run) error {
+	r.operator.tempDir = r.namespace + "-home"
 	port := ports.Free()
 	r.operator.settings = []string{
 		"SWARM_WEBHOOK_ENABLED=true", "SWARM_WEBHOOK_URL=auto", "SWARM_WEBHOOK_PORT=" + port, "SWARM_WEBHOOK_CERT_DIR=" + r.operator.folder,
 		"SWARM_NODE_LABELS_SPOT=" + r.class() + "=spot", "SWARM_SPREAD_PROVISIONER=none", "SWARM_SPREAD_COOLDOWN=1s",
 	}
-	return api.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: r.operator.home}})
+	return api.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: r.operator.tempDir}})
 }
 
 func deploy(ctx context.Context, r *run) error {
@@ -103,30 +103,30 @@ func (r *run) workload() *appsv1.StatefulSet {
 	return &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: web}}
 }
 
-// registered is done when all pods are ready, and the webhook is registered for others.
-func registered(ctx context.Context, r *run) error {
-	found := r.workload()
-	if err := api.Get(ctx, client.ObjectKeyFromObject(found), found); err != nil {
+// webhookRegistered is done when all pods are ready, and the webhook is registered for others.
+func webhookRegistered(ctx context.Context, r *run) error {
+	object := r.workload()
+	if err := api.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
 		return err
 	}
-	writes, _ := r.proxy.made()
-	if found.Status.ReadyReplicas != replicas || !slices.Contains(kinds(writes), "PATCH mutatingwebhookconfigurations") {
-		return fmt.Errorf("%d pods are ready, and written was %v", found.Status.ReadyReplicas, writes)
+	writes, _ := r.proxy.recordedWrites()
+	if object.Status.ReadyReplicas != replicas || !slices.Contains(kinds(writes), "PATCH mutatingwebhookconfigurations") {
+		return fmt.Errorf("%d pods are ready, and written was %v", object.Status.ReadyReplicas, writes)
 	}
 	return nil
 }
 
-// balanced is done when all pods are ready and split as they should be, and at least this many were evicted in this stage.
-func balanced(split string, evicted int) func(context.Context, *run) error {
+// podsBalanced is done when all pods are ready and split as they should be, and at least this many were evicted in this stage.
+func podsBalanced(split string, evicted int) func(context.Context, *run) error {
 	return func(ctx context.Context, r *run) error {
-		found := r.workload()
-		if err := api.Get(ctx, client.ObjectKeyFromObject(found), found); err != nil {
+		object := r.workload()
+		if err := api.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
 			return err
 		}
-		status := found.Annotations[v1alpha1.SpreadStatus.Key(v1alpha1.Prefix)]
-		current := found.Annotations[v1alpha1.SpreadCurrent.Key(v1alpha1.Prefix)]
-		if found.Status.ReadyReplicas != replicas || current != split || status != "Balanced" {
-			return fmt.Errorf("%d pods are ready, and the workload says %q and %q", found.Status.ReadyReplicas, status, current)
+		status := object.Annotations[v1alpha1.SpreadStatus.Key(v1alpha1.Prefix)]
+		current := object.Annotations[v1alpha1.SpreadCurrent.Key(v1alpha1.Prefix)]
+		if object.Status.ReadyReplicas != replicas || current != split || status != "Balanced" {
+			return fmt.Errorf("%d pods are ready, and the workload says %q and %q", object.Status.ReadyReplicas, status, current)
 		}
 		if made := r.evictions(); made[r.proxy.stage] < evicted {
 			return fmt.Errorf("evictions so far: %v", made)
@@ -137,7 +137,7 @@ func balanced(split string, evicted int) func(context.Context, *run) error {
 
 // evictions counts them by stage.
 func (r *run) evictions() map[string]int {
-	writes, _ := r.proxy.made()
+	writes, _ := r.proxy.recordedWrites()
 	counts := map[string]int{}
 	for _, made := range writes {
 		if made.kind() == eviction {
@@ -147,33 +147,33 @@ func (r *run) evictions() map[string]int {
 	return counts
 }
 
-func withdraw(ctx context.Context, r *run) error {
+func deleteWorkload(ctx context.Context, r *run) error {
 	return errors.Join(api.Delete(ctx, r.workload()), api.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(r.namespace), client.GracePeriodSeconds(0)))
 }
 
-func withdrawn(ctx context.Context, r *run) error {
-	left := &corev1.PodList{}
-	if err := api.List(ctx, left, client.InNamespace(r.namespace)); err != nil {
+func workloadGone(ctx context.Context, r *run) error {
+	pods := &corev1.PodList{}
+	if err := api.List(ctx, pods, client.InNamespace(r.namespace)); err != nil {
 		return err
 	}
-	if len(left.Items) > 0 {
-		return fmt.Errorf("%d pods are left", len(left.Items))
+	if len(pods.Items) > 0 {
+		return fmt.Errorf("%d pods are left", len(pods.Items))
 	}
 	return nil
 }
 
-// counted looks whether pods were evicted without need: more often than there are pods, or once more for each operator that was killed, because
+// verifyEvictions looks whether pods were evicted without need: more often than there are pods, or once more for each operator that was killed, because
 // a pod that is made while there is none goes to any node.
-func counted(r *run) (noted []fmt.Stringer, problem error) {
+func verifyEvictions(r *run) (noted []fmt.Stringer, problem error) {
 	for stage, count := range r.evictions() {
-		most := replicas
-		for _, fatal := range r.proxy.fatal {
+		maxEvictions := replicas
+		for _, fatal := range r.proxy.crashPoints {
 			if fatal.stage == stage {
-				most += replicas
+				maxEvictions += replicas
 			}
 		}
-		if count > most {
-			problem = errors.Join(problem, fmt.Errorf("%d evictions in stage %q, at most %d are needed", count, stage, most))
+		if count > maxEvictions {
+			problem = errors.Join(problem, fmt.Errorf("%d evictions in stage %q, at most %d are needed", count, stage, maxEvictions))
 		}
 	}
 	return nil, errors.Join(problem, api.Delete(context.Background(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: r.namespace}}))

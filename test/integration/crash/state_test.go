@@ -27,8 +27,8 @@ type state struct {
 // String is for comparing.
 func (s state) String() string { return strings.Join(s.lines, "\n") }
 
-// replaced names what there is in both states under the same name and is not the same object.
-func (s state) replaced(before state) []string {
+// replacedObjects names what there is in both states under the same name and is not the same object.
+func (s state) replacedObjects(before state) []string {
 	var names []string
 	for name, uid := range before.uids {
 		if now, there := s.uids[name]; there && now != uid {
@@ -41,25 +41,25 @@ func (s state) replaced(before state) []string {
 
 // observe reads a state.
 func (r *run) observe(ctx context.Context) (state, error) {
-	found := state{uids: map[string]types.UID{}}
+	result := state{uids: map[string]types.UID{}}
 	for _, list := range []client.ObjectList{
 		&v1alpha1.SwarmList{}, &v1alpha1.AgentList{}, &v1alpha1.TaskList{}, &v1alpha1.WorkerPoolList{}, &appsv1.StatefulSetList{},
 		&corev1.ServiceList{}, &corev1.ConfigMapList{}, &corev1.PodList{}, &corev1.PersistentVolumeClaimList{},
 	} {
 		if err := api.List(ctx, list, client.InNamespace(r.namespace)); err != nil {
-			return found, fmt.Errorf("list: %w", err)
+			return result, fmt.Errorf("list: %w", err)
 		}
 		for _, object := range itemsOf(list) {
 			if name := object.GetName(); name == "kube-root-ca.crt" || name == authority.ConfigMapName {
 				continue // neither belongs to an object of ours
 			}
 			name := strings.TrimPrefix(fmt.Sprintf("%T %s", object, object.GetName()), "*")
-			found.uids[name] = object.GetUID()
-			found.lines = append(found.lines, r.normal(name+": "+describe(object)))
+			result.uids[name] = object.GetUID()
+			result.lines = append(result.lines, r.normal(name+": "+describe(object)))
 		}
 	}
-	slices.Sort(found.lines)
-	return found, nil
+	slices.Sort(result.lines)
+	return result, nil
 }
 
 // normal takes the run's own names out of a text.
@@ -126,7 +126,7 @@ func describe(object client.Object) string {
 	case *corev1.Service:
 		parts = append(parts, "labels", object.Labels, "selector", object.Spec.Selector, "address", object.Spec.ClusterIP)
 	case *corev1.ConfigMap:
-		parts = append(parts, "labels", object.Labels, "swarm", object.Data["swarm.json"], "ca", strings.HasPrefix(object.Data["ca.crt"], "-----BEGIN"), "lists", listsOf(object))
+		parts = append(parts, "labels", object.Labels, "swarm", object.Data["swarm.json"], "ca", strings.HasPrefix(object.Data["ca.crt"], "-----BEGIN"), "lists", jobsByWorker(object))
 	case *corev1.Pod:
 		parts = append(parts, "phase", object.Status.Phase)
 	}

@@ -54,10 +54,10 @@ func build(ctx context.Context) string {
 	if _, err := exec.LookPath("gcc"); err != nil {
 		return field.FromRoot("bin", "swarm-operator")
 	}
-	racing := field.FromRoot("bin", "race", "swarm-operator")
-	command := exec.CommandContext(ctx, "go", "build", "-race", "-o", racing, field.FromRoot("cmd", "swarm-operator"))
+	isRace := field.FromRoot("bin", "race", "swarm-operator")
+	command := exec.CommandContext(ctx, "go", "build", "-race", "-o", isRace, field.FromRoot("cmd", "swarm-operator"))
 	command.Env = append(os.Environ(), "CGO_ENABLED=1")
 	output, err := command.CombinedOutput()
 	Expect(err).NotTo(HaveOccurred(), string(output))
-	return racing
+	return isRace
 }

@@ -21,36 +21,36 @@ import (
 const (
 	// perRound is how many steps are taken in one namespace before the operator has to come to rest.
 	perRound = 150
-	// leastAccepted is the share of the objects of each kind that the API server has to accept: otherwise the fuzzer tests the API server alone.
-	leastAccepted = 0.25
-	// deleted is how long the deletion of a namespace may take.
-	deleted = 2 * time.Minute
+	// minAccepted is the share of the objects of each kind that the API server has to accept: otherwise the fuzzer tests the API server alone.
+	minAccepted = 0.25
+	// namespaceDeletionTimeout is how long the deletion of a namespace may take.
+	namespaceDeletionTimeout = 2 * time.Minute
 )
 
 var _ = Describe("Random objects", Serial, func() {
 	It("neither stop the operator nor keep it busy, are explained, and leave an empty namespace", func(ctx SpecContext) {
 		steps, seed := number("FUZZ_OBJECTS", perRound), number("FUZZ_SEED", 1)
 		AddReportEntry("seed", ReportEntryVisibilityAlways, fmt.Sprintf("FUZZ_SEED=%d FUZZ_OBJECTS=%d", seed, steps))
-		o, total := start(ctx), tally{}
+		o, total := start(ctx), acceptCounts{}
 		for n := uint64(0); n*perRound < steps; n++ {
 			r := newRound(ctx, o, newWriter(seed, n), total)
 			for range min(perRound, steps-n*perRound) {
-				r.take(ctx)
+				r.runStep(ctx)
 			}
-			r.judge(ctx)
+			r.settleAndCheck(ctx)
 		}
-		o.expectSound(ctx)
+		o.expectHealthy(ctx)
 		AddReportEntry("accepted", ReportEntryVisibilityAlways, total.String())
-		total.expectEnough()
+		total.expectMinAccepted()
 	})
 
 	It("are the same for the same seed", func() {
 		one, two, other := newWriter(3, 1), newWriter(3, 1), newWriter(4, 1)
 		same := 0
 		for range 300 {
-			step := one.step().String()
-			Expect(two.step().String()).To(Equal(step))
-			if other.step().String() == step {
+			step := one.nextStep().String()
+			Expect(two.nextStep().String()).To(Equal(step))
+			if other.nextStep().String() == step {
 				same++
 			}
 		}
@@ -59,9 +59,9 @@ var _ = Describe("Random objects", Serial, func() {
 })
 
 // A tally counts by kind the API server's answers to objects that were to be created.
-type tally map[string]*struct{ asked, accepted int }
+type acceptCounts map[string]*struct{ asked, accepted int }
 
-func (t tally) count(kind string, err error) {
+func (t acceptCounts) count(kind string, err error) {
 	if t[kind] == nil {
 		t[kind] = &struct{ asked, accepted int }{}
 	}
@@ -71,7 +71,7 @@ func (t tally) count(kind string, err error) {
 	}
 }
 
-func (t tally) String() string {
+func (t acceptCounts) String() string {
 	var counts []string
 	for _, kind := range slices.Sorted(maps.Keys(t)) {
 		counts = append(counts, fmt.Sprintf("%s %d of %d", kind, t[kind].accepted, t[kind].asked))
@@ -79,36 +79,36 @@ func (t tally) String() string {
 	return strings.Join(counts, "; ")
 }
 
-func (t tally) expectEnough() {
+func (t acceptCounts) expectMinAccepted() {
 	GinkgoHelper()
 	for _, kind := range []string{"Swarm", "Agent", "Task", "WorkerPool", "SwarmSnapshot"} {
 		Expect(t).To(HaveKey(kind))
-		Expect(float64(t[kind].accepted)).To(BeNumerically(">=", leastAccepted*float64(t[kind].asked)), "%s: %s", kind, t)
+		Expect(float64(t[kind].accepted)).To(BeNumerically(">=", minAccepted*float64(t[kind].asked)), "%s: %s", kind, t)
 		Expect(t[kind].accepted).To(BeNumerically(">", 0), kind)
 	}
 }
 
 // A round is what happens in one namespace.
 type round struct {
-	operator operator
-	writer   *writer
-	tally    tally
-	in       string
+	operator  operator
+	writer    *writer
+	tally     acceptCounts
+	namespace string
 }
 
-func newRound(ctx context.Context, o operator, w *writer, total tally) round {
+func newRound(ctx context.Context, o operator, w *writer, total acceptCounts) round {
 	GinkgoHelper()
 	r := round{o, w, total, namespace(ctx, map[string]string{"fuzz": o.label})}
-	account := client.ObjectKey{Namespace: r.in, Name: "default"}
+	account := client.ObjectKey{Namespace: r.namespace, Name: "default"}
 	Eventually(cluster.API.Get).WithContext(ctx).WithArguments(account, &corev1.ServiceAccount{}).Should(Succeed())
 	return r
 }
 
-// take takes one step. The API server may refuse it.
-func (r round) take(ctx context.Context) {
+// runStep takes one step. The API server may refuse it.
+func (r round) runStep(ctx context.Context) {
 	GinkgoHelper()
-	s := r.writer.step()
-	object, err := s.unstructuredOf(r.in), error(nil)
+	s := r.writer.nextStep()
+	object, err := s.toUnstructured(r.namespace), error(nil)
 	switch s.verb {
 	case create:
 		err = r.create(ctx, s)
@@ -117,17 +117,17 @@ func (r round) take(ctx context.Context) {
 	case remove:
 		err = cluster.API.Delete(ctx, object, client.PropagationPolicy(s.policy))
 	}
-	said := "ok"
+	answer := "ok"
 	if err != nil {
-		said = fmt.Sprintf("%.300s", err)
+		answer = fmt.Sprintf("%.300s", err)
 		Expect(apierrors.ReasonForError(err)).NotTo(BeElementOf(metav1.StatusReasonInternalError, metav1.StatusReasonUnknown), "%s: %s", s, err)
 	}
-	GinkgoWriter.Printf("%s step %s: %s\n", time.Now().Format("15:04:05.000"), s, said)
+	GinkgoWriter.Printf("%s step %s: %s\n", time.Now().Format("15:04:05.000"), s, answer)
 }
 
 // create makes an object, or gives the one of its name the same spec.
-func (r round) create(ctx context.Context, s step) error {
-	err := cluster.API.Create(ctx, s.unstructuredOf(r.in))
+func (r round) create(ctx context.Context, s fuzzStep) error {
+	err := cluster.API.Create(ctx, s.toUnstructured(r.namespace))
 	if !apierrors.IsAlreadyExists(err) {
 		r.tally.count(s.kind, err)
 		return err
@@ -135,10 +135,10 @@ func (r round) create(ctx context.Context, s step) error {
 	return r.patch(ctx, s, map[string]any{"spec": s.object["spec"]})
 }
 
-func (r round) patch(ctx context.Context, s step, change map[string]any) error {
+func (r round) patch(ctx context.Context, s fuzzStep, change map[string]any) error {
 	text, err := json.Marshal(change)
 	if err != nil {
 		return err
 	}
-	return cluster.API.Patch(ctx, step{kind: s.kind, name: s.name}.unstructuredOf(r.in), client.RawPatch(types.MergePatchType, text))
+	return cluster.API.Patch(ctx, fuzzStep{kind: s.kind, name: s.name}.toUnstructured(r.namespace), client.RawPatch(types.MergePatchType, text))
 }

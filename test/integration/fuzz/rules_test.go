@@ -29,8 +29,8 @@ func oneOf[V any](from ...V) schemafuzz.Rule {
 	return func(r *rand.Rand, _ any) any { return any(draw(r, from)) }
 }
 
-// mostly lets the value of the schema pass one time in ten.
-func mostly(rule schemafuzz.Rule) schemafuzz.Rule {
+// usually lets the value of the schema pass one time in ten.
+func usually(rule schemafuzz.Rule) schemafuzz.Rule {
 	return func(r *rand.Rand, made any) any {
 		if r.IntN(10) == 0 {
 			return made
@@ -39,8 +39,8 @@ func mostly(rule schemafuzz.Rule) schemafuzz.Rule {
 	}
 }
 
-// onlyOne keeps one of the fields, or one that is made if there is none.
-func onlyOne(byDefault string) schemafuzz.Rule {
+// keepOneOf keeps one of the fields, or one that is made if there is none.
+func keepOneOf(byDefault string) schemafuzz.Rule {
 	return func(r *rand.Rand, made any) any {
 		fields := made.(map[string]any)
 		if len(fields) == 0 {
@@ -51,8 +51,8 @@ func onlyOne(byDefault string) schemafuzz.Rule {
 	}
 }
 
-// without removes fields, at the price of one of them.
-func without(names ...string) schemafuzz.Rule {
+// removeFields removes fields, at the price of one of them.
+func removeFields(names ...string) schemafuzz.Rule {
 	return func(_ *rand.Rand, made any) any {
 		for _, name := range names {
 			delete(made.(map[string]any), name)
@@ -64,37 +64,37 @@ func without(names ...string) schemafuzz.Rule {
 // rules bring objects together, and repair most of what CEL rules would refuse. Numbers of agents and workers are small: what a thousand of them cost is
 // measured elsewhere.
 var rules = schemafuzz.Rules{
-	"Swarm.spec":                                    mostly(swarmSpec),
+	"Swarm.spec":                                    usually(swarmSpec),
 	"Swarm.spec.replicas":                           oneOf[int64](0, 1, 2, 3, 6),
 	"Swarm.spec.minAgents":                          oneOf[int64](0, 1, 2, 4),
-	"Swarm.spec.agents.type":                        mostly(oneOf(agentTypes...)),
+	"Swarm.spec.agents.type":                        usually(oneOf(agentTypes...)),
 	"Swarm.spec.agents.template":                    template,
-	"Swarm.spec.agents.runtime":                     mostly(onlyOne(`{exec: {command: [run]}}`)),
-	"Swarm.spec.agents.storage.size":                mostly(oneOf("1Gi", "1000Mi", "1", "0.5Gi")),
-	"Swarm.spec.autoscaling.predictive":             mostly(oneOf("Off")),
+	"Swarm.spec.agents.runtime":                     usually(keepOneOf(`{exec: {command: [run]}}`)),
+	"Swarm.spec.agents.storage.size":                usually(oneOf("1Gi", "1000Mi", "1", "0.5Gi")),
+	"Swarm.spec.autoscaling.predictive":             usually(oneOf("Off")),
 	"Swarm.spec.dataSource.snapshot":                oneOf(snapshots...),
-	"Agent.spec.swarmRef.name":                      mostly(oneOf(swarms...)),
-	"Agent.spec.type":                               mostly(oneOf(agentTypes...)),
-	"Task.spec":                                     mostly(taskSpec),
-	"Task.spec.swarmRef.name":                       mostly(oneOf(swarms...)),
-	"Task.spec.agentType":                           mostly(oneOf(agentTypes...)),
-	"Task.spec.items":                               mostly(onlyOne(`{count: 3}`)),
+	"Agent.spec.swarmRef.name":                      usually(oneOf(swarms...)),
+	"Agent.spec.type":                               usually(oneOf(agentTypes...)),
+	"Task.spec":                                     usually(taskSpec),
+	"Task.spec.swarmRef.name":                       usually(oneOf(swarms...)),
+	"Task.spec.agentType":                           usually(oneOf(agentTypes...)),
+	"Task.spec.items":                               usually(keepOneOf(`{count: 3}`)),
 	"Task.spec.dependsOn.task":                      oneOf(tasks...),
 	"Task.spec.payloadFrom.configMapKeyRef.name":    oneOf(configMaps...),
 	"Task.spec.payloadFrom.configMapKeyRef.key":     oneOf(keys...),
-	"Task.spec.timeouts":                            mostly(ordered("queueSeconds", "heartbeatSeconds", "runSeconds", "totalSeconds")),
-	"Task.spec.retry":                               mostly(ordered("initialSeconds", "maxSeconds")),
-	"WorkerPool.spec":                               mostly(poolSpec),
+	"Task.spec.timeouts":                            usually(ascending("queueSeconds", "heartbeatSeconds", "runSeconds", "totalSeconds")),
+	"Task.spec.retry":                               usually(ascending("initialSeconds", "maxSeconds")),
+	"WorkerPool.spec":                               usually(poolSpec),
 	"WorkerPool.spec.replicas":                      oneOf[int64](0, 1, 3, 5),
-	"WorkerPool.spec.workers.name":                  mostly(oneOf(workloads...)),
-	"WorkerPool.spec.config.name":                   mostly(oneOf(configMaps...)),
-	"WorkerPool.spec.config.key":                    mostly(oneOf(keys...)),
+	"WorkerPool.spec.workers.name":                  usually(oneOf(workloads...)),
+	"WorkerPool.spec.config.name":                   usually(oneOf(configMaps...)),
+	"WorkerPool.spec.config.key":                    usually(oneOf(keys...)),
 	"WorkerPool.spec.jobsFrom.configMapKeyRef.name": oneOf(configMaps...),
 	"WorkerPool.spec.jobsFrom.configMapKeyRef.key":  oneOf(keys...),
-	"SwarmSnapshot.spec.swarmRef.name":              mostly(oneOf(swarms...)),
-	"SwarmSnapshot.spec.schedule":                   mostly(oneOf("@hourly", "0 3 * * *", "*/5 0-3 1,15 * 7")),
-	"SwarmSnapshot.spec.storage":                    mostly(onlyOne(`{configMap: {}}`)),
-	"SwarmSnapshot.spec.storage.pvc.path":           mostly(oneOf("", "a/b", ".")),
+	"SwarmSnapshot.spec.swarmRef.name":              usually(oneOf(swarms...)),
+	"SwarmSnapshot.spec.schedule":                   usually(oneOf("@hourly", "0 3 * * *", "*/5 0-3 1,15 * 7")),
+	"SwarmSnapshot.spec.storage":                    usually(keepOneOf(`{configMap: {}}`)),
+	"SwarmSnapshot.spec.storage.pvc.path":           usually(oneOf("", "a/b", ".")),
 }
 
 func swarmSpec(r *rand.Rand, made any) any {
@@ -106,7 +106,7 @@ func swarmSpec(r *rand.Rand, made any) any {
 }
 
 func taskSpec(r *rand.Rand, made any) any {
-	without("minParallel", draw(r, []string{"payload", "payloadFrom"}))(r, made)
+	removeFields("minParallel", draw(r, []string{"payload", "payloadFrom"}))(r, made)
 	return made
 }
 
@@ -121,8 +121,8 @@ func poolSpec(_ *rand.Rand, made any) any {
 	return spec
 }
 
-// ordered has each of these numbers no smaller than the one before, as far as they are present.
-func ordered(names ...string) schemafuzz.Rule {
+// ascending has each of these numbers no smaller than the one before, as far as they are present.
+func ascending(names ...string) schemafuzz.Rule {
 	return func(_ *rand.Rand, made any) any {
 		fields := made.(map[string]any)
 		var numbers []int64

@@ -105,13 +105,13 @@ func merge(into, from map[string]any) {
 	for key, value := range from {
 		switch value := value.(type) {
 		case map[string]any:
-			if known, exists := into[key].(map[string]any); exists {
-				merge(known, value)
+			if existing, exists := into[key].(map[string]any); exists {
+				merge(existing, value)
 				continue
 			}
 		case []any:
-			if known, exists := into[key].([]any); exists {
-				into[key] = append(known, value...)
+			if existing, exists := into[key].([]any); exists {
+				into[key] = append(existing, value...)
 				continue
 			}
 		}

@@ -21,18 +21,18 @@ import (
 // Each spec shows that a budget of one tenant is used up, and that the others have theirs.
 var _ = Describe("Budgets", Ordered, Serial, func() {
 	const most, flood = 50, 200
-	var s *scene
+	var s *environment
 
 	BeforeAll(func(ctx SpecContext) {
-		s = newScene(ctx, "SWARM_LIMITS_TASKS_PER_NAMESPACE="+strconv.Itoa(most), "SWARM_LIMITS_CACHE_BYTES_PER_NAMESPACE=1Mi")
+		s = newEnvironment(ctx, "SWARM_LIMITS_TASKS_PER_NAMESPACE="+strconv.Itoa(most), "SWARM_LIMITS_CACHE_BYTES_PER_NAMESPACE=1Mi")
 	})
 
 	It("are spent by the tasks of a namespace, and honest tasks run beside those that wait", func(ctx SpecContext) {
 		for n := range flood {
-			Expect(s.tenant.Create(ctx, newTask(s.own, fmt.Sprintf("waits-%03d", n), `{}`))).To(Succeed())
+			Expect(s.tenant.Create(ctx, newTask(s.tenantSwarm, fmt.Sprintf("waits-%03d", n), `{}`))).To(Succeed())
 		}
 		Eventually(s.waiting).WithContext(ctx).WithArguments("NamespaceLimitReached").Should(BeNumerically(">", 0))
-		Eventually(s.leader.refusals).WithContext(ctx).WithArguments("tasksPerNamespace").Should(BeNumerically(">", 0))
+		Eventually(s.leader.limitRefusals).WithContext(ctx).WithArguments("tasksPerNamespace").Should(BeNumerically(">", 0))
 		s.work(ctx, "beside", s.honest...)
 		s.expectJournal()
 	})
@@ -42,7 +42,7 @@ var _ = Describe("Budgets", Ordered, Serial, func() {
 		for n := range 12 {
 			bulky = append(bulky, s.createBulky(ctx, n))
 		}
-		Eventually(s.leader.refusals).WithContext(ctx).WithArguments("cacheBytesPerNamespace").Should(BeNumerically(">", 0))
+		Eventually(s.leader.limitRefusals).WithContext(ctx).WithArguments("cacheBytesPerNamespace").Should(BeNumerically(">", 0))
 		s.work(ctx, "bulk", s.honest...)
 		s.expectJournal()
 		for _, swarm := range bulky {
@@ -52,8 +52,8 @@ var _ = Describe("Budgets", Ordered, Serial, func() {
 	})
 
 	It("are spent by connections from one address, and an agent that is new finds its place", func(ctx SpecContext) {
-		s.under(ctx, func() {
-			Eventually(s.leader.refusals).WithContext(ctx).WithArguments("connectionsPerSource").Should(BeNumerically(">", 0))
+		s.runUnderAttack(ctx, func() {
+			Eventually(s.leader.limitRefusals).WithContext(ctx).WithArguments("connectionsPerSource").Should(BeNumerically(">", 0))
 			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.honest[0].Namespace, Name: honest + "-worker-0"}}
 			Expect(api.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
 			before := pod.UID
@@ -64,30 +64,30 @@ var _ = Describe("Budgets", Ordered, Serial, func() {
 })
 
 // createBulky creates a Swarm of the tenant whose template has more than half of the bytes that may be cached of a namespace.
-func (s *scene) createBulky(ctx context.Context, n int) *v1alpha1.Swarm {
+func (s *environment) createBulky(ctx context.Context, n int) *v1alpha1.Swarm {
 	GinkgoHelper()
 	template := corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{
 		Name: "agent", Image: "example.test/agent:1", Env: []corev1.EnvVar{{Name: "BULK", Value: strings.Repeat("x", 600<<10)}},
 	}}}}
-	made := &v1alpha1.Swarm{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.in, Name: fmt.Sprintf("bulky-%02d", n)},
+	swarm := &v1alpha1.Swarm{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.tenantNamespace, Name: fmt.Sprintf("bulky-%02d", n)},
 		Spec:       v1alpha1.SwarmSpec{Replicas: new(int32(0)), MaxAgents: 1, Agents: []v1alpha1.AgentType{{Type: "worker", Slots: 1, Template: template}}},
 	}
-	Expect(s.tenant.Create(ctx, made)).To(Succeed())
-	return made
+	Expect(s.tenant.Create(ctx, swarm)).To(Succeed())
+	return swarm
 }
 
 // linkedPod returns the UID of the pod by which an agent is linked.
-func linkedPod(ctx context.Context, in, name string) (string, error) {
+func linkedPod(ctx context.Context, ns, name string) (string, error) {
 	agent := &v1alpha1.Agent{}
-	err := api.Get(ctx, client.ObjectKey{Namespace: in, Name: name}, agent)
+	err := api.Get(ctx, client.ObjectKey{Namespace: ns, Name: name}, agent)
 	return agent.Status.LinkedPodUID, err
 }
 
 // waiting counts the tenant's tasks that wait for a reason.
-func (s *scene) waiting(ctx context.Context, reason string) (count int, err error) {
+func (s *environment) waiting(ctx context.Context, reason string) (count int, err error) {
 	tasks := &v1alpha1.TaskList{}
-	err = api.List(ctx, tasks, client.InNamespace(s.in))
+	err = api.List(ctx, tasks, client.InNamespace(s.tenantNamespace))
 	for _, task := range tasks.Items {
 		if task.Status.Reason == reason {
 			count++
@@ -96,8 +96,8 @@ func (s *scene) waiting(ctx context.Context, reason string) (count int, err erro
 	return count, err
 }
 
-// refusals returns how often the operator has refused something because a limit was reached.
-func (l *leader) refusals(ctx context.Context, limit string) (float64, error) {
+// limitRefusals returns how often the operator has refused something because a limit was reached.
+func (l *leader) limitRefusals(ctx context.Context, limit string) (float64, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1:"+l.metricsPort+"/metrics", nil)
 	if err != nil {
 		return 0, err

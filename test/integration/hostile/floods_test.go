@@ -21,7 +21,7 @@ import (
 )
 
 // What the floods have done.
-var connected, refused, created, large, annotated, patched atomic.Int64
+var connectionsOpened, tokensRefused, tasksCreated, large, annotated, statusesPatched atomic.Int64
 
 // floodAddress is where floods of connections come from: they shall not keep the other attacks out.
 const floodAddress = "127.0.0.3"
@@ -30,19 +30,19 @@ const floodAddress = "127.0.0.3"
 const floodPace = 10 * time.Millisecond
 
 // connections opens connections that say nothing, garbage, or nothing after the handshake, and streams with bad tokens.
-var connections = attack{func(ctx context.Context, s *scene) {
+var connections = attackSpec{func(ctx context.Context, s *environment) {
 	var all sync.WaitGroup
 	defer all.Wait()
 	all.Go(func() { floodOfConnections(ctx, s) })
 	for _, pod := range s.pods() {
 		all.Go(func() {
-			repeat(ctx, 10*floodPace, func(n int) { pod.showBadToken(ctx, n) })
+			repeat(ctx, 10*floodPace, func(n int) { pod.connectWithBadToken(ctx, n) })
 		})
 	}
-}, []tally{{"connections that were opened", &connected, 300}, {"streams with a bad token that were refused", &refused, 100}}}
+}, []attackMetric{{"connections that were opened", &connectionsOpened, 300}, {"streams with a bad token that were refused", &tokensRefused, 100}}}
 
 // floodOfConnections opens connections only.
-func floodOfConnections(ctx context.Context, s *scene) {
+func floodOfConnections(ctx context.Context, s *environment) {
 	openConnections(ctx, "127.0.0.1:"+s.leader.link)
 }
 
@@ -53,7 +53,7 @@ func openConnections(ctx context.Context, address string) {
 	repeat(ctx, 2*floodPace, func(n int) {
 		if n%3 == 0 {
 			if opened, err := secure.DialContext(ctx, "tcp", address); err == nil {
-				connected.Add(1)
+				connectionsOpened.Add(1)
 				context.AfterFunc(ctx, func() { _ = opened.Close() })
 			}
 			return
@@ -62,7 +62,7 @@ func openConnections(ctx context.Context, address string) {
 		if err != nil {
 			return
 		}
-		connected.Add(1)
+		connectionsOpened.Add(1)
 		context.AfterFunc(ctx, func() { _ = opened.Close() })
 		if n%3 == 1 {
 			_ = opened.SetWriteDeadline(time.Now().Add(time.Second))
@@ -71,8 +71,8 @@ func openConnections(ctx context.Context, address string) {
 	})
 }
 
-// showBadToken opens a stream with a token that is none, or not the link's, or that was changed.
-func (p *intruderPod) showBadToken(ctx context.Context, n int) {
+// connectWithBadToken opens a stream with a token that is none, or not the link's, or that was changed.
+func (p *intruderPod) connectWithBadToken(ctx context.Context, n int) {
 	good, err := p.Token()
 	if err != nil {
 		return
@@ -87,12 +87,12 @@ func (p *intruderPod) showBadToken(ctx context.Context, n int) {
 	defer stream.Close()
 	_ = stream.Send(helloMessage(p.Hello()))
 	if _, err := stream.Recv(); err != nil {
-		refused.Add(1)
+		tokensRefused.Add(1)
 	}
 }
 
 // objects creates tasks and large ConfigMaps in the hostile namespace, and writes numbers into annotations and statuses there.
-var objects = attack{func(ctx context.Context, s *scene) {
+var objects = attackSpec{func(ctx context.Context, s *environment) {
 	var all sync.WaitGroup
 	defer all.Wait()
 	for worker := range 2 {
@@ -106,29 +106,29 @@ var objects = attack{func(ctx context.Context, s *scene) {
 	all.Go(func() {
 		repeat(ctx, 5*floodPace, func(n int) { s.annotate(ctx, n) }, func(n int) { s.patchStatus(ctx, n) })
 	})
-}, []tally{
-	{"tasks of the tenant", &created, 1000}, {"large ConfigMaps of the tenant", &large, 20},
-	{"annotations that were written", &annotated, 20}, {"statuses that were written", &patched, 20},
+}, []attackMetric{
+	{"tasks of the tenant", &tasksCreated, 1000}, {"large ConfigMaps of the tenant", &large, 20},
+	{"annotations that were written", &annotated, 20}, {"statuses that were written", &statusesPatched, 20},
 }}
 
 // numbersWritten are written where the operator keeps numbers of its own.
 var numbersWritten = []int64{0, 1, -1, math.MaxInt32, math.MaxInt32 + 1, 1<<62 - 1, 6917529027641081855, math.MaxInt64, math.MinInt64}
 
-// named counts the tasks that each worker has named.
-var named [2]atomic.Int64
+// tasksNamed counts the tasks that each worker has named.
+var tasksNamed [2]atomic.Int64
 
 // createTask creates a task that waits, or that is handed back.
-func (s *scene) createTask(ctx context.Context, worker int) {
-	task := newTask(s.own, fmt.Sprintf("flood-%d-%d-%d", s.rounds, worker, named[worker].Add(1)), `{"text":"`+strings.Repeat("x", 1000)+`"}`)
+func (s *environment) createTask(ctx context.Context, worker int) {
+	task := newTask(s.tenantSwarm, fmt.Sprintf("flood-%d-%d-%d", s.rounds, worker, tasksNamed[worker].Add(1)), `{"text":"`+strings.Repeat("x", 1000)+`"}`)
 	if s.tenant.Create(ctx, task) == nil {
-		created.Add(1)
+		tasksCreated.Add(1)
 	}
 }
 
 // createLarge creates a ConfigMap of almost a megabyte.
-func (s *scene) createLarge(ctx context.Context) {
+func (s *environment) createLarge(ctx context.Context) {
 	config := &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.in, GenerateName: "large-"}, Data: map[string]string{"text": strings.Repeat("x", 900<<10)},
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.tenantNamespace, GenerateName: "large-"}, Data: map[string]string{"text": strings.Repeat("x", 900<<10)},
 	}
 	if s.tenant.Create(ctx, config) == nil {
 		large.Add(1)
@@ -136,21 +136,21 @@ func (s *scene) createLarge(ctx context.Context) {
 }
 
 // annotate changes the numbers that leaders keep in the ConfigMap of a pool.
-func (s *scene) annotate(ctx context.Context, n int) {
+func (s *environment) annotate(ctx context.Context, n int) {
 	value := fmt.Sprint(pickNth(numbersWritten, n))
 	if n%10 == 8 {
 		value = strings.Repeat("9", 1000)
 	}
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q,%q:%q}}}`, v1alpha1.AnnotationFence, value, v1alpha1.AnnotationTerm, value)
-	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.in, Name: poolConfig}}
+	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.tenantNamespace, Name: poolConfig}}
 	if s.tenant.Patch(ctx, config, client.RawPatch(types.MergePatchType, patch)) == nil {
 		annotated.Add(1)
 	}
 }
 
 // patchStatus writes numbers into the statuses of the tenant's own objects. The API server refuses some of them.
-func (s *scene) patchStatus(ctx context.Context, n int) {
-	meta := metav1.ObjectMeta{Namespace: s.in, Name: fmt.Sprintf("flood-%d-0-%d", s.rounds, n/2)}
+func (s *environment) patchStatus(ctx context.Context, n int) {
+	meta := metav1.ObjectMeta{Namespace: s.tenantNamespace, Name: fmt.Sprintf("flood-%d-0-%d", s.rounds, n/2)}
 	number := pickNth(numbersWritten, n/4)
 	patches := []struct {
 		object client.Object
@@ -158,14 +158,14 @@ func (s *scene) patchStatus(ctx context.Context, n int) {
 	}{
 		{&v1alpha1.Task{ObjectMeta: meta}, `{"epoch":%d}`},
 		{&v1alpha1.Task{ObjectMeta: meta}, `{"phase":"Running","attempt":1,"epoch":%d}`},
-		{&v1alpha1.Swarm{ObjectMeta: metav1.ObjectMeta{Namespace: s.in, Name: intruder}}, `{"epoch":%d}`},
-		{&v1alpha1.Agent{ObjectMeta: metav1.ObjectMeta{Namespace: s.in, Name: intruder + "-worker-0"}}, `{"leaseSeconds":%d}`},
-		{&v1alpha1.WorkerPool{ObjectMeta: metav1.ObjectMeta{Namespace: s.in, Name: "pool"}}, `{"version":%d,"observedGeneration":%[1]d}`},
+		{&v1alpha1.Swarm{ObjectMeta: metav1.ObjectMeta{Namespace: s.tenantNamespace, Name: intruder}}, `{"epoch":%d}`},
+		{&v1alpha1.Agent{ObjectMeta: metav1.ObjectMeta{Namespace: s.tenantNamespace, Name: intruder + "-worker-0"}}, `{"leaseSeconds":%d}`},
+		{&v1alpha1.WorkerPool{ObjectMeta: metav1.ObjectMeta{Namespace: s.tenantNamespace, Name: "pool"}}, `{"version":%d,"observedGeneration":%[1]d}`},
 	}
 	one := pickNth(patches, n)
 	patch := fmt.Appendf(nil, `{"status":`+one.status+`}`, number)
 	if s.tenant.Status().Patch(ctx, one.object, client.RawPatch(types.MergePatchType, patch)) == nil {
-		patched.Add(1)
+		statusesPatched.Add(1)
 	}
 }
 

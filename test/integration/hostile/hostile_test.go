@@ -16,34 +16,34 @@ import (
 
 const (
 	// A median below floor does not count as latency: noise of the machine must not decide.
-	floor = 150 * time.Millisecond
+	latencyFloor = 150 * time.Millisecond
 	// moreMemory is how much the resident set may grow in bytes.
 	moreMemory = 50e6
 )
 
 // The order matters: the first spec is the measure of all others, and the last ones judge what happened in all of them.
 var _ = Describe("Beside a hostile tenant", Ordered, ContinueOnFailure, Serial, func() {
-	var s *scene
-	var began reign
+	var s *environment
+	var began leaderTerm
 	var quiet time.Duration
 	var quietMemory int64
 	medians, memory := map[string]time.Duration{}, map[string]int64{}
 
 	BeforeAll(func(ctx SpecContext) {
-		s = newScene(ctx)
+		s = newEnvironment(ctx)
 		Expect(s.work(ctx, "warm", s.honest...)).NotTo(BeEmpty())
 		watched := s.leader.watchMemory()
 		quiet = share(s.work(ctx, "quiet", s.honest...), 50)
 		quietMemory = watched()
-		s.hold(ctx)
+		s.createHeldTasks(ctx)
 		var err error
-		began, err = s.leader.reign(ctx)
+		began, err = s.leader.readTerm(ctx)
 		Expect(err).NotTo(HaveOccurred())
 	})
 
 	DescribeTable("honest swarms finish all tasks in spite of", func(ctx SpecContext, name string, attacks ...string) {
 		watched, spent := s.leader.watchMemory(), s.leader.watchProcessor()
-		s.under(ctx, func() { medians[name] = share(s.work(ctx, name, s.honest...), 50) }, attacks...)
+		s.runUnderAttack(ctx, func() { medians[name] = share(s.work(ctx, name, s.honest...), 50) }, attacks...)
 		memory[name] = watched()
 		AddReportEntry("memory of the leader", ReportEntryVisibilityAlways, fmt.Sprintf("%d MB, quiet %d MB", memory[name]/1e6, quietMemory/1e6))
 		AddReportEntry("processor time", ReportEntryVisibilityAlways, spent())
@@ -56,7 +56,7 @@ var _ = Describe("Beside a hostile tenant", Ordered, ContinueOnFailure, Serial, 
 	)
 
 	It("[X03/none-lost] every honest task was completed by one attempt, and says nothing that a hostile program has said", func(ctx SpecContext) {
-		s.let()
+		s.releaseHeldTasks()
 		Eventually(unfinished).WithContext(ctx).WithArguments(s.honest[0].Namespace, "held").Should(BeEmpty())
 		s.expectCompleted(ctx)
 		s.expectNothingHostile(ctx)
@@ -66,7 +66,7 @@ var _ = Describe("Beside a hostile tenant", Ordered, ContinueOnFailure, Serial, 
 	It("honest tasks do not wait for hostile ones", func(ctx SpecContext) {
 		quiet = max(quiet, share(s.work(ctx, "afterwards", s.honest...), 50))
 		for name, median := range medians {
-			Expect(median).To(BeNumerically("<=", 2*max(quiet, floor)), name)
+			Expect(median).To(BeNumerically("<=", 2*max(quiet, latencyFloor)), name)
 		}
 	})
 
@@ -77,7 +77,7 @@ var _ = Describe("Beside a hostile tenant", Ordered, ContinueOnFailure, Serial, 
 	})
 
 	It("goes on with the pool of the tenant, whatever numbers were written into it", func(ctx SpecContext) {
-		pool := &v1alpha1.WorkerPool{ObjectMeta: metav1.ObjectMeta{Namespace: s.in, Name: "pool"}}
+		pool := &v1alpha1.WorkerPool{ObjectMeta: metav1.ObjectMeta{Namespace: s.tenantNamespace, Name: "pool"}}
 		Eventually(func(g Gomega) {
 			g.Expect(api.Get(ctx, client.ObjectKeyFromObject(pool), pool)).To(Succeed())
 			pool.Spec.Jobs = append(pool.Spec.Jobs[:2:2], v1alpha1.Job{Name: "after-the-attack"})
@@ -95,13 +95,13 @@ var _ = Describe("Beside a hostile tenant", Ordered, ContinueOnFailure, Serial, 
 		hostile := s.startAttackers([]string{"agents"})
 		defer func() { Expect(hostile.stop()).To(Succeed()) }()
 		Eventually(hostile.count).WithContext(ctx).WithArguments("messages of hostile programs").Should(BeNumerically(">=", 500))
-		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.in}}
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.tenantNamespace}}
 		Expect(api.Delete(ctx, namespace)).To(Succeed())
-		Eventually(gone).WithContext(ctx).WithArguments(namespace).WithTimeout(2*time.Minute).Should(MatchError(apierrors.IsNotFound, "NotFound"))
+		Eventually(checkDeleted).WithContext(ctx).WithArguments(namespace).WithTimeout(2*time.Minute).Should(MatchError(apierrors.IsNotFound, "NotFound"))
 	})
 
 	It("[X03/same-leader] the leader and its term are those of before, and so are the terms of honest objects", func(ctx SpecContext) {
-		Expect(s.leader.reign(ctx)).To(Equal(began))
+		Expect(s.leader.readTerm(ctx)).To(Equal(began))
 		s.expectTerm(ctx, began.stored)
 		Expect(s.leader.session.ExitCode()).To(Equal(-1), "the leader runs")
 	})

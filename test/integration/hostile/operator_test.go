@@ -38,7 +38,7 @@ func startLeader(ctx context.Context, home string, settings ...string) *leader {
 	l := &leader{home: home, link: ports.Free(), webhook: ports.Free(), metricsPort: ports.Free()}
 	command := exec.Command(field.FromRoot("bin", "swarm-operator"), "--namespace", home)
 	command.Env = append(os.Environ(),
-		"SWARM_CONTROLLER_NAMESPACE_SELECTOR={matchLabels: {"+ours+`: "true"}}`, "SWARM_LINK_PORT="+l.link, "SWARM_LINK_ADDRESS=127.0.0.1:"+l.link,
+		"SWARM_CONTROLLER_NAMESPACE_SELECTOR={matchLabels: {"+suiteLabel+`: "true"}}`, "SWARM_LINK_PORT="+l.link, "SWARM_LINK_ADDRESS=127.0.0.1:"+l.link,
 		"SWARM_WEBHOOK_ENABLED=true", "SWARM_WEBHOOK_PORT="+l.webhook, "SWARM_HEALTH_PORT="+ports.Free(), "SWARM_API_PORT="+ports.Free(),
 		"SWARM_METRICS_ENABLED=true", "SWARM_METRICS_SECURE=false", "SWARM_METRICS_PORT="+l.metricsPort)
 	command.Env = append(command.Env, settings...)
@@ -51,25 +51,25 @@ func startLeader(ctx context.Context, home string, settings ...string) *leader {
 }
 
 // A reign is a leader and its term.
-type reign struct {
+type leaderTerm struct {
 	holder      string
 	transitions int32
 	stored      string // the newest term that a leader has claimed
 }
 
-// reign reads the Lease and the Secret of the link.
-func (l *leader) reign(ctx context.Context) (reign, error) {
+// readTerm reads the Lease and the Secret of the link.
+func (l *leader) readTerm(ctx context.Context) (leaderTerm, error) {
 	lease, secret := &coordinationv1.Lease{}, &corev1.Secret{}
 	if err := api.Get(ctx, client.ObjectKey{Namespace: l.home, Name: "swarm-operator"}, lease); err != nil {
-		return reign{}, err
+		return leaderTerm{}, err
 	}
 	if err := api.Get(ctx, client.ObjectKey{Namespace: l.home, Name: authority.SecretName}, secret); err != nil {
-		return reign{}, err
+		return leaderTerm{}, err
 	}
 	if lease.Spec.HolderIdentity == nil || lease.Spec.LeaseTransitions == nil {
-		return reign{}, fmt.Errorf("the Lease has no holder or no transitions: %v", lease.Spec)
+		return leaderTerm{}, fmt.Errorf("the Lease has no holder or no transitions: %v", lease.Spec)
 	}
-	return reign{*lease.Spec.HolderIdentity, *lease.Spec.LeaseTransitions, secret.Annotations[v1alpha1.AnnotationTerm]}, nil
+	return leaderTerm{*lease.Spec.HolderIdentity, *lease.Spec.LeaseTransitions, secret.Annotations[v1alpha1.AnnotationTerm]}, nil
 }
 
 // memory is the resident set in bytes.
@@ -112,8 +112,8 @@ func (l *leader) watchMemory() (most func() int64) {
 	}
 }
 
-// gone is NotFound once an object is no longer there.
-func gone(ctx context.Context, object client.Object) error {
+// checkDeleted is NotFound once an object is no longer there.
+func checkDeleted(ctx context.Context, object client.Object) error {
 	if err := api.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
 		return err
 	}

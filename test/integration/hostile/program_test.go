@@ -20,8 +20,8 @@ type intruderPod struct{ rawlink.Agent }
 // A script is what a program sends on one stream. It may violate the protocol.
 type script iter.Seq[proto.Message]
 
-// say sends a script, as fast as the operator reads, until it is over, the operator ends the stream, or the context ends.
-func (p *intruderPod) say(ctx context.Context, what script) error {
+// sendScript sends a script, as fast as the operator reads, until it is over, the operator ends the stream, or the context ends.
+func (p *intruderPod) sendScript(ctx context.Context, messages script) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stream, err := p.Connect(ctx)
@@ -29,21 +29,21 @@ func (p *intruderPod) say(ctx context.Context, what script) error {
 		return err
 	}
 	defer stream.Close()
-	over := make(chan struct{})
+	done := make(chan struct{})
 	go func() {
-		defer close(over)
+		defer close(done)
 		for _, err := stream.Recv(); err == nil; _, err = stream.Recv() {
 		}
 	}()
-	for message := range what {
+	for message := range messages {
 		if stream.SendMsg(message) != nil {
 			break // Recv knows why
 		}
-		said.Add(1)
+		messagesSent.Add(1)
 	}
 	_ = stream.CloseSend()
 	select {
-	case <-over:
+	case <-done:
 	case <-time.After(time.Second):
 	}
 	return nil
@@ -52,5 +52,5 @@ func (p *intruderPod) say(ctx context.Context, what script) error {
 // handBack accepts everything and hands it back at once.
 func (p *intruderPod) handBack(ctx context.Context) {
 	count, _ := p.AcceptAndHandBack(ctx, intruder, linkv1.Outcome_OUTCOME_HANDED_BACK, linkv1.Outcome_OUTCOME_DECLINED, linkv1.Outcome_OUTCOME_RETRY)
-	said.Add(int64(count))
+	messagesSent.Add(int64(count))
 }

@@ -12,7 +12,7 @@ import (
 // A generator makes random messages of whatever the protocol can encode, fields that are added later included.
 type generator struct {
 	*rand.Rand
-	known known
+	known knowledge
 	self  *intruderPod
 }
 
@@ -82,12 +82,12 @@ func (g generator) value(field protoreflect.FieldDescriptor, empty func() protor
 	case protoreflect.BytesKind:
 		return protoreflect.ValueOfBytes([]byte(pick(g.Rand, g.known.texts())))
 	}
-	made := empty()
+	result := empty()
 	if victim := g.victim(); field.Message().Name() == "Attempt" && victim != nil {
 		return protoreflect.ValueOfMessage(victim.ProtoReflect())
 	}
-	g.fill(made.Message())
-	return made
+	g.fill(result.Message())
+	return result
 }
 
 // victim is an attempt of a task of others, its epoch true or not; nil one time in three.

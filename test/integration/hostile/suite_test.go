@@ -21,8 +21,8 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/field"
 )
 
-// ours labels the namespaces that the operator of this suite works in.
-const ours = "hostile.suite.swarm.io/namespace"
+// suiteLabel labels the namespaces that the operator of this suite works in.
+const suiteLabel = "hostile.suite.swarm.io/namespace"
 
 // Set once, before the first spec.
 var (
@@ -49,19 +49,19 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 // namespaces creates namespaces that the operator works in. They are deleted, with everything in them, while the operator still runs.
 func namespaces(ctx context.Context, prefixes ...string) []string {
 	GinkgoHelper()
-	var made []*corev1.Namespace
+	var created []*corev1.Namespace
 	var names []string
 	for _, prefix := range prefixes {
-		one := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: prefix, Labels: map[string]string{ours: "true"}}}
-		Expect(api.Create(ctx, one)).To(Succeed())
-		made, names = append(made, one), append(names, one.Name)
+		object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: prefix, Labels: map[string]string{suiteLabel: "true"}}}
+		Expect(api.Create(ctx, object)).To(Succeed())
+		created, names = append(created, object), append(names, object.Name)
 	}
 	DeferCleanup(func(ctx SpecContext) {
-		for _, one := range made {
-			Expect(client.IgnoreNotFound(api.Delete(ctx, one))).To(Succeed())
+		for _, object := range created {
+			Expect(client.IgnoreNotFound(api.Delete(ctx, object))).To(Succeed())
 		}
-		for _, one := range made {
-			Eventually(gone).WithContext(ctx).WithArguments(one).WithTimeout(2 * time.Minute).WithPolling(time.Second).Should(MatchError(apierrors.IsNotFound, "NotFound"))
+		for _, object := range created {
+			Eventually(checkDeleted).WithContext(ctx).WithArguments(object).WithTimeout(2 * time.Minute).WithPolling(time.Second).Should(MatchError(apierrors.IsNotFound, "NotFound"))
 		}
 	})
 	for _, name := range names {

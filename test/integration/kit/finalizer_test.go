@@ -20,7 +20,7 @@ const finalizer = "example.swarm.io/test"
 
 var _ = Describe("a finalizer", func() {
 	var (
-		o          *inside
+		o          *testOperator
 		answer     atomic.Value // the Cleaner's answer: a func() (kit.Cleanup, error)
 		cleanups   atomic.Int64
 		reconciled *names
@@ -29,7 +29,7 @@ var _ = Describe("a finalizer", func() {
 		answer.Store(func() (kit.Cleanup, error) { return cleanup, err })
 	}
 	BeforeEach(func(ctx SpecContext) {
-		o = operator([]string{inNamespace(ctx)})
+		o = operator([]string{createNamespace(ctx)})
 		cleanups.Store(0)
 		reconciled = &names{}
 		o.control("k12", func(_ context.Context, app *v1.WebApp) (kit.Result, error) {
@@ -42,7 +42,7 @@ var _ = Describe("a finalizer", func() {
 				return answer.Load().(func() (kit.Cleanup, error))()
 			})
 		})
-		o.begin()
+		o.start()
 	})
 	deleted := func(ctx context.Context) *v1.WebApp {
 		app := webApp(ctx, o.namespace(), "app")
@@ -55,7 +55,7 @@ var _ = Describe("a finalizer", func() {
 	It("is on the object before anything else, and the object is then reconciled in the same pass", func(ctx SpecContext) {
 		app := webApp(ctx, o.namespace(), "app")
 		Eventually(reconciled.count).Should(Equal(1))
-		Expect(stored(ctx, app)(Default).Finalizers).To(ConsistOf(finalizer))
+		Expect(getObject(ctx, app)(Default).Finalizers).To(ConsistOf(finalizer))
 	})
 	It("[K12/deleted-and-cleaned] Cleaned: is removed, others stay", func(ctx SpecContext) {
 		says(kit.Cleaned(), nil)
@@ -63,19 +63,19 @@ var _ = Describe("a finalizer", func() {
 		Eventually(reconciled.count).Should(BeNumerically(">=", 1))
 		change(ctx, app, func(app *v1.WebApp) { app.Finalizers = append(app.Finalizers, "example.swarm.io/another") })
 		Expect(api.Delete(ctx, app)).To(Succeed())
-		Eventually(stored(ctx, app)).Should(HaveField("Finalizers", ConsistOf("example.swarm.io/another")))
+		Eventually(getObject(ctx, app)).Should(HaveField("Finalizers", ConsistOf("example.swarm.io/another")))
 		Consistently(cleanups.Load, 300*time.Millisecond).Should(BeNumerically("==", 1), "what is not ours any more is left alone")
 		change(ctx, app, func(app *v1.WebApp) { app.Finalizers = nil })
-		Eventually(gone(ctx, app)).Should(BeTrue())
+		Eventually(isDeleted(ctx, app)).Should(BeTrue())
 	})
 	It("[K12/cleanup-pending] Pending: stays, and is tried again after 5 seconds", func(ctx SpecContext) {
 		says(kit.Pending("StillDraining"), nil)
 		app := deleted(ctx)
-		Eventually(counted).WithArguments("swarm_reconcile_results_total", "controller=k12", "outcome=requeue_after", "reason=StillDraining").Should(BeNumerically(">=", 1))
+		Eventually(sumMetric).WithArguments("swarm_reconcile_results_total", "controller=k12", "outcome=requeue_after", "reason=StillDraining").Should(BeNumerically(">=", 1))
 		Eventually(func() []string { return o.log.lines(`"reason":"StillDraining"`, `"after":"5s"`) }).Should(HaveLen(1))
 		began := time.Now()
 		says(kit.Cleaned(), nil)
-		Eventually(gone(ctx, app)).Should(BeTrue(), "without an event")
+		Eventually(isDeleted(ctx, app)).Should(BeTrue(), "without an event")
 		Expect(cleanups.Load()).To(BeNumerically("==", 2))
 		AddReportEntry("tried again after", fmt.Sprintf("%.1f s", time.Since(began).Seconds()))
 	})
@@ -83,17 +83,17 @@ var _ = Describe("a finalizer", func() {
 		says(kit.Continue(), nil)
 		app := deleted(ctx)
 		Eventually(reconciled.count).Should(BeNumerically(">=", 2))
-		Expect(stored(ctx, app)(Default).Finalizers).To(ConsistOf(finalizer))
+		Expect(getObject(ctx, app)(Default).Finalizers).To(ConsistOf(finalizer))
 		says(kit.Cleaned(), nil)
 		change(ctx, app, annotate("swarm.io/reconcile-at", "now"))
-		Eventually(gone(ctx, app)).Should(BeTrue())
+		Eventually(isDeleted(ctx, app)).Should(BeTrue())
 	})
 	It("[K12/not-ours] NotOurs: stays, nothing else happens", func(ctx SpecContext) {
 		says(kit.NotOurs(), nil)
 		app := deleted(ctx)
 		before := reconciled.count()
 		Consistently(reconciled.count, 300*time.Millisecond).Should(Equal(before))
-		Expect(stored(ctx, app)(Default).Finalizers).To(ConsistOf(finalizer))
+		Expect(getObject(ctx, app)(Default).Finalizers).To(ConsistOf(finalizer))
 		Expect(cleanups.Load()).To(BeNumerically("==", 1))
 	})
 	It("is not ours when it is not there: the object goes without being asked", func(ctx SpecContext) {
@@ -103,7 +103,7 @@ var _ = Describe("a finalizer", func() {
 		Expect(api.Create(ctx, app)).To(Succeed())
 		Expect(api.Delete(ctx, app)).To(Succeed())
 		change(ctx, app, func(app *v1.WebApp) { delete(app.Annotations, "swarm.io/paused") })
-		Eventually(counted).WithArguments("swarm_reconcile_results_total", "controller=k12", "outcome=skipped", "reason=NotOurs").Should(BeNumerically(">=", 1))
+		Eventually(sumMetric).WithArguments("swarm_reconcile_results_total", "controller=k12", "outcome=skipped", "reason=NotOurs").Should(BeNumerically(">=", 1))
 		Expect(reconciled.count()).To(BeZero())
 		Expect(cleanups.Load()).To(BeZero())
 	})
@@ -111,12 +111,12 @@ var _ = Describe("a finalizer", func() {
 		says(kit.Cleanup{}, errors.New("no connection"))
 		app := deleted(ctx)
 		Eventually(cleanups.Load).Should(BeNumerically(">=", 4))
-		Expect(stored(ctx, app)(Default).Finalizers).To(ConsistOf(finalizer))
+		Expect(getObject(ctx, app)(Default).Finalizers).To(ConsistOf(finalizer))
 		says(kit.Cleaned(), nil)
-		Eventually(gone(ctx, app)).Should(BeTrue())
+		Eventually(isDeleted(ctx, app)).Should(BeTrue())
 	})
 	It("has an id of the form group/name", func(ctx SpecContext) {
-		o := operator([]string{inNamespace(ctx)})
+		o := operator([]string{createNamespace(ctx)})
 		err := kit.New[*v1.WebApp](o.Operator, "k12-id").Finalizer("finalizer", nil).Build(nil)
 		Expect(err).To(MatchError(ContainSubstring(`finalizer "finalizer": not of the form group/name`)))
 	})

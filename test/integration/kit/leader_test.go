@@ -18,13 +18,13 @@ var _ = Describe("two replicas", func() {
 	)
 	BeforeEach(func(ctx SpecContext) {
 		auditLog()
-		namespace, began = inNamespace(ctx), time.Now()
+		namespace, began = createNamespace(ctx), time.Now()
 		pod := "pod-" + namespace
 		old, other = run(namespace, pod+"-a"), nil
 		Eventually(holder(ctx, namespace)).Should(Equal(old.pod), "identity begins with POD_NAME")
 		other = run(namespace, pod+"-b")
 		busy(ctx, namespace)
-		Eventually(answer(other.probes, "/readyz")).Should(Equal(200), "a standby is ready, too")
+		Eventually(getStatus(other.probes, "/readyz")).Should(Equal(200), "a standby is ready, too")
 		Eventually(writes).WithArguments("webapp/"+old.pod, began).ShouldNot(BeEmpty())
 		Expect(writes("webapp/"+other.pod, began)).To(BeEmpty(), "only the leader acts")
 	})
@@ -63,7 +63,7 @@ var _ = Describe("two replicas", func() {
 	It("[K10/graceful-stop] leader stopped with SIGTERM: the other takes over within 3 s, no write overlaps", func(ctx SpecContext) {
 		old.signal(syscall.SIGTERM)
 		Expect(succeeds(ctx)).To(BeNumerically("<", 3*time.Second))
-		Eventually(old.ended).Should(Receive(BeNil()), "it ended well")
+		Eventually(old.exited).Should(Receive(BeNil()), "it ended well")
 		apart()
 	})
 
@@ -75,7 +75,7 @@ var _ = Describe("two replicas", func() {
 		Expect(holder(ctx, namespace)()).To(Equal(other.pod))
 		old.signal(syscall.SIGCONT)
 		woken := time.Now()
-		Eventually(old.ended).Should(Receive(HaveOccurred()), "it ended by itself, with an error")
+		Eventually(old.exited).Should(Receive(HaveOccurred()), "it ended by itself, with an error")
 		AddReportEntry("woken", fmt.Sprintf("ended %s after it was woken", time.Since(woken).Round(10*time.Millisecond)))
 		apart()
 		Expect(writes("webapp/"+old.pod, woken)).To(BeEmpty(), "not even one that failed")

@@ -22,58 +22,58 @@ import (
 )
 
 // An inside is an operator inside the test process.
-type inside struct {
+type testOperator struct {
 	*kit.Operator
 	first string
 	log   *journal
-	ended chan error
+	done  chan error
 	stop  context.CancelFunc
 }
 
 // operator makes one that sees the given namespaces only, takes its Lease at once, and logs everything.
-func operator(namespaces []string, adjust ...func(*kit.Options, *rest.Config)) *inside {
+func operator(namespaces []string, configure ...func(*kit.Options, *rest.Config)) *testOperator {
 	GinkgoHelper()
-	of := &inside{first: namespaces[0], log: &journal{}, ended: make(chan error, 1)}
+	o := &testOperator{first: namespaces[0], log: &journal{}, done: make(chan error, 1)}
 	options := kit.Options{Election: kit.Election{Namespace: namespaces[0], Name: "kit", Identity: "inside", Forced: true}}
 	options.Manager.Scheme = scheme
 	options.Manager.Metrics = server.Options{BindAddress: "0"}
-	options.Manager.Logger = logr.FromSlogHandler(slog.NewJSONHandler(of.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	options.Manager.Logger = logr.FromSlogHandler(slog.NewJSONHandler(o.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	options.Manager.Controller.SkipNameValidation = new(true)
 	options.Manager.Cache.DefaultNamespaces = map[string]cache.Config{}
 	for _, namespace := range namespaces {
 		options.Manager.Cache.DefaultNamespaces[namespace] = cache.Config{}
 	}
 	config := rest.CopyConfig(apiServer)
-	for _, change := range adjust {
+	for _, change := range configure {
 		change(&options, config)
 	}
 	var err error
-	of.Operator, err = kit.NewOperator(config, options)
+	o.Operator, err = kit.NewOperator(config, options)
 	Expect(err).NotTo(HaveOccurred())
-	return of
+	return o
 }
 
 // namespace is the first one that it sees.
-func (o *inside) namespace() string { return o.first }
+func (o *testOperator) namespace() string { return o.first }
 
-// begin starts the operator for the rest of the spec.
-func (o *inside) begin() {
+// start starts the operator for the rest of the spec.
+func (o *testOperator) start() {
 	ctx, stop := context.WithCancel(context.Background())
 	o.stop = stop
 	go func() {
-		o.ended <- o.Start(ctx)
-		close(o.ended)
+		o.done <- o.Start(ctx)
+		close(o.done)
 	}()
-	DeferCleanup(o.halt)
+	DeferCleanup(o.shutDown)
 }
 
-func (o *inside) halt() {
+func (o *testOperator) shutDown() {
 	o.stop()
-	Eventually(o.ended).Should(Or(Receive(), BeClosed()))
+	Eventually(o.done).Should(Or(Receive(), BeClosed()))
 }
 
 // control gives WebApps a controller that is one function.
-func (o *inside) control(name string, reconcile func(context.Context, *v1.WebApp) (kit.Result, error), adjust ...func(*kit.Builder[*v1.WebApp])) {
+func (o *testOperator) control(name string, reconcile func(context.Context, *v1.WebApp) (kit.Result, error), adjust ...func(*kit.Builder[*v1.WebApp])) {
 	GinkgoHelper()
 	builder := kit.New[*v1.WebApp](o.Operator, name)
 	for _, change := range adjust {
@@ -102,17 +102,17 @@ func (j *journal) String() string {
 
 // lines are the lines that contain all of the words.
 func (j *journal) lines(words ...string) []string {
-	var found []string
+	var lines []string
 	for line := range strings.Lines(j.String()) {
 		if containsAll(line, words...) {
-			found = append(found, line)
+			lines = append(lines, line)
 		}
 	}
-	return found
+	return lines
 }
 
-// counted adds up a metric over all series that have these labels, given as name=value.
-func counted(name string, labels ...string) float64 {
+// sumMetric adds up a metric over all series that have these labels, given as name=value.
+func sumMetric(name string, labels ...string) float64 {
 	families, err := metrics.Registry.Gather()
 	Expect(err).NotTo(HaveOccurred())
 	sum := 0.0
@@ -121,13 +121,13 @@ func counted(name string, labels ...string) float64 {
 			continue
 		}
 		for _, series := range family.GetMetric() {
-			has := map[string]bool{}
+			matches := map[string]bool{}
 			for _, label := range series.GetLabel() {
-				has[fmt.Sprintf("%s=%s", label.GetName(), label.GetValue())] = true
+				matches[fmt.Sprintf("%s=%s", label.GetName(), label.GetValue())] = true
 			}
 			all := true
 			for _, label := range labels {
-				all = all && has[label]
+				all = all && matches[label]
 			}
 			if all {
 				sum += series.GetCounter().GetValue() + series.GetGauge().GetValue()

@@ -34,13 +34,13 @@ type replica struct {
 	metrics string
 	log     *journal
 	process *os.Process
-	ended   chan error
+	exited  chan error
 }
 
 // run starts the program as a pod of that name, with its Lease in the namespace. Environment entries contain a "=".
 func run(namespace, pod string, arguments ...string) *replica {
 	GinkgoHelper()
-	r := &replica{pod: pod, probes: freeAddress(), metrics: freeAddress(), log: &journal{}, ended: make(chan error, 1)}
+	r := &replica{pod: pod, probes: freeAddress(), metrics: freeAddress(), log: &journal{}, exited: make(chan error, 1)}
 	command := exec.Command(program, "--lease-namespace="+namespace, "--health-address="+r.probes, "--metrics-address="+r.metrics, "--resync=1s")
 	command.Env = append(os.Environ(), "POD_NAME="+pod)
 	for _, argument := range arguments {
@@ -54,12 +54,12 @@ func run(namespace, pod string, arguments ...string) *replica {
 	Expect(command.Start()).To(Succeed())
 	r.process = command.Process
 	go func() {
-		r.ended <- command.Wait()
-		close(r.ended)
+		r.exited <- command.Wait()
+		close(r.exited)
 	}()
 	DeferCleanup(func() {
 		r.signal(syscall.SIGKILL)
-		Eventually(r.ended).Should(BeClosed())
+		Eventually(r.exited).Should(BeClosed())
 		if CurrentSpecReport().Failed() {
 			AddReportEntry("log of "+pod, r.log.String())
 		}
@@ -84,8 +84,8 @@ func (r *replica) scrape(ctx context.Context) (string, error) {
 	return string(text), err
 }
 
-// answer returns the status code of one of its addresses, 0 without an answer.
-func answer(address, path string) func() int {
+// getStatus returns the status code of one of its addresses, 0 without an answer.
+func getStatus(address, path string) func() int {
 	return func() int {
 		response, err := http.Get("http://" + address + path)
 		if err != nil {
@@ -129,13 +129,13 @@ func (r request) writes() bool {
 	return slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, r.Verb) && r.ObjectRef.Resource != "leases"
 }
 
-// audited returns the requests since then with this user agent.
-func audited(userAgent string, since time.Time) []request {
+// auditRequests returns the requests since then with this user agent.
+func auditRequests(userAgent string, since time.Time) []request {
 	GinkgoHelper()
 	file, err := os.Open(auditLog())
 	Expect(err).NotTo(HaveOccurred())
 	defer file.Close()
-	var found []request
+	var result []request
 	lines := bufio.NewScanner(file)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
@@ -144,16 +144,16 @@ func audited(userAgent string, since time.Time) []request {
 		}
 		var one request
 		if json.Unmarshal(lines.Bytes(), &one) == nil && strings.HasPrefix(one.UserAgent, userAgent) && one.Received.After(since) {
-			found = append(found, one)
+			result = append(result, one)
 		}
 	}
 	Expect(lines.Err()).NotTo(HaveOccurred())
-	return found
+	return result
 }
 
 // writes are the requests that change something, renewals of the Lease apart.
 func writes(userAgent string, since time.Time) []request {
-	return slices.DeleteFunc(audited(userAgent, since), func(r request) bool { return !r.writes() })
+	return slices.DeleteFunc(auditRequests(userAgent, since), func(r request) bool { return !r.writes() })
 }
 
 func auditLog() string {
@@ -172,24 +172,24 @@ func busy(ctx context.Context, namespace string) {
 	for i := range 4 {
 		apps = append(apps, webApp(ctx, namespace, fmt.Sprint("busy-", i)))
 	}
-	working, stop := context.WithCancel(context.Background())
-	ended := make(chan struct{})
+	workCtx, stop := context.WithCancel(context.Background())
+	done := make(chan struct{})
 	go func() {
-		defer close(ended)
+		defer close(done)
 		ticker := time.NewTicker(50 * time.Millisecond)
 		defer ticker.Stop()
 		for i := 0; ; i++ {
 			select {
-			case <-working.Done():
+			case <-workCtx.Done():
 				return
 			case <-ticker.C:
 				app := apps[i%len(apps)]
 				patch := fmt.Sprintf(`{"spec":{"port":%d}}`, 1000+i%1000)
-				_ = api.Patch(working, app, client.RawPatch("application/merge-patch+json", []byte(patch)))
+				_ = api.Patch(workCtx, app, client.RawPatch("application/merge-patch+json", []byte(patch)))
 			}
 		}
 	}()
-	DeferCleanup(func() { stop(); <-ended })
+	DeferCleanup(func() { stop(); <-done })
 }
 
 // kubeconfigAs is a file with which the program is another user.

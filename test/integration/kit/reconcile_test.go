@@ -21,21 +21,21 @@ import (
 )
 
 var _ = It("[K01] a kind has one controller, whose name is the label of its metrics", func(ctx SpecContext) {
-	o := operator([]string{inNamespace(ctx)})
+	o := operator([]string{createNamespace(ctx)})
 	nothing := func(context.Context, *v1.WebApp) (kit.Result, error) { return kit.Done(), nil }
 	o.control("k01", nothing)
 	err := kit.New[*v1.WebApp](o.Operator, "k01-again").Build(kit.Func[*v1.WebApp](nothing))
 	Expect(err).To(MatchError(ContainSubstring(`kind WebApp has a controller already, "k01"`)))
 
-	o.begin()
+	o.start()
 	webApp(ctx, o.namespace(), "a")
-	Eventually(counted).WithArguments("swarm_reconcile_results_total", "controller=k01", "outcome=done").Should(BeNumerically("==", 1))
-	Expect(counted("controller_runtime_reconcile_total", "controller=k01")).To(BeNumerically("==", 1))
+	Eventually(sumMetric).WithArguments("swarm_reconcile_results_total", "controller=k01", "outcome=done").Should(BeNumerically("==", 1))
+	Expect(sumMetric("controller_runtime_reconcile_total", "controller=k01")).To(BeNumerically("==", 1))
 })
 
 var _ = It("[K06/event-in-flight, K06/last-state] an event during a reconcile is not lost, and a hundred cost one more", func(ctx SpecContext) {
 	const updates = 100
-	o := operator([]string{inNamespace(ctx)})
+	o := operator([]string{createNamespace(ctx)})
 	entered, proceed, arrived := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	var reconciles, last atomic.Int64
 	o.control("k06", func(_ context.Context, app *v1.WebApp) (kit.Result, error) {
@@ -50,7 +50,7 @@ var _ = It("[K06/event-in-flight, K06/last-state] an event during a reconcile is
 		last.Store(int64(app.Spec.Port))
 		return kit.Done(), nil
 	}, func(b *kit.Builder[*v1.WebApp]) { b.Concurrency(2) })
-	o.begin()
+	o.start()
 	app := webApp(ctx, o.namespace(), "busy")
 	Eventually(entered).Should(BeClosed())
 	for i := range updates {
@@ -65,7 +65,7 @@ var _ = It("[K06/event-in-flight, K06/last-state] an event during a reconcile is
 })
 
 var _ = It("[K06/last-state] a hundred updates while others work: one object is never reconciled twice at once", func(ctx SpecContext) {
-	o := operator([]string{inNamespace(ctx)})
+	o := operator([]string{createNamespace(ctx)})
 	var lock sync.Mutex
 	running, last, twice := map[string]bool{}, int32(0), false
 	o.control("k06-once", func(_ context.Context, app *v1.WebApp) (kit.Result, error) {
@@ -79,7 +79,7 @@ var _ = It("[K06/last-state] a hundred updates while others work: one object is 
 		running[app.Name], last = false, app.Spec.Port
 		return kit.Done(), nil
 	}, func(b *kit.Builder[*v1.WebApp]) { b.Concurrency(4) })
-	o.begin()
+	o.start()
 	app := webApp(ctx, o.namespace(), "busy")
 	for i := range 100 {
 		app.Spec.Port = int32(2000 + i)
@@ -90,7 +90,7 @@ var _ = It("[K06/last-state] a hundred updates while others work: one object is 
 })
 
 var _ = It("[K07/reason-in-log, K07/reason-in-metric] results carry their reason into the log and the metric", func(ctx SpecContext) {
-	o := operator([]string{inNamespace(ctx)})
+	o := operator([]string{createNamespace(ctx)})
 	var step atomic.Int64
 	o.control("k07", func(_ context.Context, app *v1.WebApp) (kit.Result, error) {
 		switch step.Add(1) {
@@ -103,33 +103,33 @@ var _ = It("[K07/reason-in-log, K07/reason-in-metric] results carry their reason
 		}
 		return kit.Done(), nil
 	})
-	o.begin()
+	o.start()
 	webApp(ctx, o.namespace(), "secret-name")
-	Eventually(counted).WithArguments("swarm_reconcile_results_total", "controller=k07", "outcome=done").Should(BeNumerically("==", 1))
+	Eventually(sumMetric).WithArguments("swarm_reconcile_results_total", "controller=k07", "outcome=done").Should(BeNumerically("==", 1))
 	for _, labels := range [][]string{{"outcome=requeue", "reason=FirstLook"}, {"outcome=requeue_after", "reason=SecondLook"}, {"outcome=requeue", "reason=Other"}} {
-		Expect(counted("swarm_reconcile_results_total", append(labels, "controller=k07")...)).To(BeNumerically("==", 1), "%v", labels)
+		Expect(sumMetric("swarm_reconcile_results_total", append(labels, "controller=k07")...)).To(BeNumerically("==", 1), "%v", labels)
 	}
 	Expect(o.log.lines(`"level":"DEBUG`, `"reconciled"`, `"reason":"SecondLook"`, `"reconcileID"`)).To(HaveLen(1))
 	Expect(o.log.lines(`"reason":"waiting for secret-name"`)).To(HaveLen(1), "the log has the reason as it was given")
 })
 
 var _ = It("[O24/reconcile-at] an error that needs a human is not tried again until the object changes", func(ctx SpecContext) {
-	o := operator([]string{inNamespace(ctx)})
+	o := operator([]string{createNamespace(ctx)})
 	var reconciles atomic.Int64
 	o.control("k07-terminal", func(context.Context, *v1.WebApp) (kit.Result, error) {
 		reconciles.Add(1)
 		return kit.Done(), kit.Terminal(errors.New("no such image"))
 	})
-	o.begin()
+	o.start()
 	app := webApp(ctx, o.namespace(), "hopeless")
-	Eventually(counted).WithArguments("swarm_reconcile_results_total", "controller=k07-terminal", "outcome=terminal").Should(BeNumerically("==", 1))
+	Eventually(sumMetric).WithArguments("swarm_reconcile_results_total", "controller=k07-terminal", "outcome=terminal").Should(BeNumerically("==", 1))
 	Consistently(reconciles.Load, 500*time.Millisecond).Should(BeNumerically("==", 1))
 	change(ctx, app, annotate("swarm.io/reconcile-at", "now"))
 	Eventually(reconciles.Load).Should(BeNumerically("==", 2))
 })
 
 var _ = It("a conflict is silence: tried again, no error in the log", func(ctx SpecContext) {
-	o := operator([]string{inNamespace(ctx)})
+	o := operator([]string{createNamespace(ctx)})
 	status := kit.NewStatus[*v1.WebApp](o.Operator, "k07-conflict")
 	var reconciles atomic.Int64
 	o.control("k07-conflict", func(ctx context.Context, app *v1.WebApp) (kit.Result, error) {
@@ -143,15 +143,15 @@ var _ = It("a conflict is silence: tried again, no error in the log", func(ctx S
 		}
 		return kit.Done(), report.Write(ctx)
 	})
-	o.begin()
+	o.start()
 	app := webApp(ctx, o.namespace(), "contended")
-	Eventually(stored(ctx, app)).Should(HaveField("Status.URL", Not(BeEmpty())))
-	Expect(counted("swarm_reconcile_results_total", "controller=k07-conflict", "outcome=conflict")).To(BeNumerically(">=", 1))
+	Eventually(getObject(ctx, app)).Should(HaveField("Status.URL", Not(BeEmpty())))
+	Expect(sumMetric("swarm_reconcile_results_total", "controller=k07-conflict", "outcome=conflict")).To(BeNumerically(">=", 1))
 	Expect(o.log.lines(`"level":"ERROR"`)).To(BeEmpty())
 })
 
 var _ = It("[K08/growing-spacing, K08/reset-on-success] errors are tried again ever later, and a success begins anew", func(ctx SpecContext) {
-	o := operator([]string{inNamespace(ctx)})
+	o := operator([]string{createNamespace(ctx)})
 	var lock sync.Mutex
 	var at []time.Time
 	failing := atomic.Bool{}
@@ -167,15 +167,15 @@ var _ = It("[K08/growing-spacing, K08/reset-on-success] errors are tried again e
 	})
 	attempts := func() int { lock.Lock(); defer lock.Unlock(); return len(at) }
 	gap := func(n int) time.Duration { lock.Lock(); defer lock.Unlock(); return at[n].Sub(at[n-1]) }
-	o.begin()
+	o.start()
 	app := webApp(ctx, o.namespace(), "stubborn")
 	Eventually(attempts).Should(BeNumerically(">=", 8))
 	for n := 1; n < 8; n++ {
 		Expect(gap(n)).To(BeNumerically(">=", leastWait(n)), "wait %d", n)
 	}
-	Expect(counted("workqueue_retries_total", "name=k08")).To(BeNumerically(">=", 7))
+	Expect(sumMetric("workqueue_retries_total", "name=k08")).To(BeNumerically(">=", 7))
 
-	done := func() float64 { return counted("swarm_reconcile_results_total", "controller=k08", "outcome=done") }
+	done := func() float64 { return sumMetric("swarm_reconcile_results_total", "controller=k08", "outcome=done") }
 	// A busy machine may add to a wait. Without a reset none would be shorter than the next one of the series.
 	Eventually(func() time.Duration {
 		finished := done()
@@ -194,7 +194,7 @@ var _ = It("[K08/growing-spacing, K08/reset-on-success] errors are tried again e
 func leastWait(failures int) time.Duration { return 10 * time.Millisecond << (failures - 1) }
 
 var _ = It("[K16/process-lives, K16/metric] a panic is caught, counted and tried again, and the others go on", func(ctx SpecContext) {
-	o := operator([]string{inNamespace(ctx)})
+	o := operator([]string{createNamespace(ctx)})
 	var calm atomic.Bool
 	var seen sync.Map
 	o.control("k16", func(_ context.Context, app *v1.WebApp) (kit.Result, error) {
@@ -204,19 +204,19 @@ var _ = It("[K16/process-lives, K16/metric] a panic is caught, counted and tried
 		seen.Store(app.Name, true)
 		return kit.Done(), nil
 	})
-	o.begin()
+	o.start()
 	webApp(ctx, o.namespace(), "odd")
-	Eventually(counted).WithArguments("swarm_reconcile_panics_total", "controller=k16").Should(BeNumerically(">=", 3))
+	Eventually(sumMetric).WithArguments("swarm_reconcile_panics_total", "controller=k16").Should(BeNumerically(">=", 3))
 	webApp(ctx, o.namespace(), "even")
 	Eventually(func() bool { _, ok := seen.Load("even"); return ok }).Should(BeTrue())
 	Expect(o.log.lines("panic: an odd object", "reconcile_test.go")).NotTo(BeEmpty(), "the log says where")
 	calm.Store(true)
 	Eventually(func() bool { _, ok := seen.Load("odd"); return ok }).Should(BeTrue())
-	Expect(o.ended).NotTo(Receive())
+	Expect(o.done).NotTo(Receive())
 })
 
 var _ = It("[O24/paused] what is paused is left alone, whatever happens to it, and taken up when the pause ends", func(ctx SpecContext) {
-	o := operator([]string{inNamespace(ctx)})
+	o := operator([]string{createNamespace(ctx)})
 	var reconciles atomic.Int64
 	o.control("paused", func(context.Context, *v1.WebApp) (kit.Result, error) {
 		reconciles.Add(1)
@@ -229,16 +229,16 @@ var _ = It("[O24/paused] what is paused is left alone, whatever happens to it, a
 	app.Namespace, app.Name = o.namespace(), "paused"
 	annotate("swarm.io/paused", "true")(app)
 	Expect(api.Create(ctx, app)).To(Succeed())
-	o.begin()
-	Eventually(counted).WithArguments("swarm_reconcile_results_total", "controller=paused", "outcome=skipped", "reason=Paused").Should(BeNumerically(">=", 1))
+	o.start()
+	Eventually(sumMetric).WithArguments("swarm_reconcile_results_total", "controller=paused", "outcome=skipped", "reason=Paused").Should(BeNumerically(">=", 1))
 	change(ctx, app, func(app *v1.WebApp) { app.Spec.Port = 99 })
-	Eventually(counted).WithArguments("swarm_reconcile_results_total", "controller=paused", "outcome=skipped", "reason=Paused").Should(BeNumerically(">=", 2))
+	Eventually(sumMetric).WithArguments("swarm_reconcile_results_total", "controller=paused", "outcome=skipped", "reason=Paused").Should(BeNumerically(">=", 2))
 	Expect(reconciles.Load()).To(BeZero())
-	Expect(stored(ctx, app)(Default)).To(HaveField("Finalizers", BeEmpty()), "not even the finalizer was written")
+	Expect(getObject(ctx, app)(Default)).To(HaveField("Finalizers", BeEmpty()), "not even the finalizer was written")
 
 	change(ctx, app, func(app *v1.WebApp) { delete(app.Annotations, "swarm.io/paused") })
 	Eventually(reconciles.Load).Should(BeNumerically(">=", 3), "and the resync goes on by itself")
-	Expect(stored(ctx, app)(Default).Finalizers).To(ConsistOf("example.swarm.io/test"))
+	Expect(getObject(ctx, app)(Default).Finalizers).To(ConsistOf("example.swarm.io/test"))
 })
 
 var _ = Describe("a controller hears of", func() {
@@ -250,9 +250,9 @@ var _ = Describe("a controller hears of", func() {
 	}
 
 	It("[K09/owns] what it owns", func(ctx SpecContext) {
-		o := operator([]string{inNamespace(ctx)})
+		o := operator([]string{createNamespace(ctx)})
 		o.control("k09-owns", note, func(b *kit.Builder[*v1.WebApp]) { b.Owns(&corev1.ConfigMap{}) })
-		o.begin()
+		o.start()
 		app := webApp(ctx, o.namespace(), "owner")
 		Eventually(reconciled.count).Should(Equal(1))
 		reference := *metav1.NewControllerRef(app, v1.GroupVersion.WithKind("WebApp"))
@@ -266,13 +266,13 @@ var _ = Describe("a controller hears of", func() {
 	})
 
 	It("[K09/watches] what it watches, by the mapper", func(ctx SpecContext) {
-		o := operator([]string{inNamespace(ctx)})
+		o := operator([]string{createNamespace(ctx)})
 		o.control("k09-watches", note, func(b *kit.Builder[*v1.WebApp]) {
 			b.Watches(&corev1.ConfigMap{}, func(_ context.Context, object client.Object) []client.ObjectKey {
 				return []client.ObjectKey{{Namespace: object.GetNamespace(), Name: object.GetLabels()["for"]}}
 			})
 		})
-		o.begin()
+		o.start()
 		webApp(ctx, o.namespace(), "a")
 		webApp(ctx, o.namespace(), "b")
 		Eventually(reconciled.count).Should(Equal(2))
@@ -283,9 +283,9 @@ var _ = Describe("a controller hears of", func() {
 	})
 
 	It("its own object, but not of a status that merely changed", func(ctx SpecContext) {
-		o := operator([]string{inNamespace(ctx)})
+		o := operator([]string{createNamespace(ctx)})
 		o.control("k09-status", note)
-		o.begin()
+		o.start()
 		app := webApp(ctx, o.namespace(), "a")
 		Eventually(reconciled.count).Should(Equal(1))
 		for i := range 3 {

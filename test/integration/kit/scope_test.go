@@ -15,7 +15,7 @@ import (
 )
 
 var _ = It("[K09/namespace-scoped] namespaces come into scope and leave it at run time, by their labels and by another selector", func(ctx SpecContext) {
-	within, outside := inNamespace(ctx, "team", "a"), inNamespace(ctx, "team", "b")
+	within, outside := createNamespace(ctx, "team", "a"), createNamespace(ctx, "team", "b")
 	o := operator([]string{within, outside})
 	reconciled := &names{}
 	scope := kit.NewScope(labels.SelectorFromSet(labels.Set{"team": "a"}))
@@ -23,10 +23,10 @@ var _ = It("[K09/namespace-scoped] namespaces come into scope and leave it at ru
 		reconciled.add(app.Name)
 		return kit.Done(), nil
 	}, func(b *kit.Builder[*v1.WebApp]) { b.Namespaces(scope) })
-	o.begin()
+	o.start()
 	first, second := webApp(ctx, within, "first"), webApp(ctx, outside, "second")
 	Eventually(reconciled.list).Should(ContainElement("first"))
-	Eventually(counted).WithArguments("swarm_reconcile_results_total", "controller=k09-scope", "reason=OutOfScope").Should(BeNumerically(">=", 1))
+	Eventually(sumMetric).WithArguments("swarm_reconcile_results_total", "controller=k09-scope", "reason=OutOfScope").Should(BeNumerically(">=", 1))
 	Expect(reconciled.list()).NotTo(ContainElement("second"))
 
 	By("a label brings the second in")
@@ -41,36 +41,36 @@ var _ = It("[K09/namespace-scoped] namespaces come into scope and leave it at ru
 		change(ctx, second, annotate("touched", second.ResourceVersion))
 		change(ctx, first, annotate("touched", first.ResourceVersion))
 		Eventually(reconciled.count).Should(BeNumerically(">", before))
-		return len(only(reconciled.list()[before:], "second"))
+		return len(withName(reconciled.list()[before:], "second"))
 	}).Should(BeZero())
 
 	By("another selector takes the first out and the second in")
 	before := reconciled.count()
 	scope.SetSelector(labels.SelectorFromSet(labels.Set{"team": "b"}))
 	Eventually(func() []string { return reconciled.list()[before:] }).Should(ContainElement("second"))
-	Expect(only(reconciled.list()[before:], "first")).To(BeEmpty())
+	Expect(withName(reconciled.list()[before:], "first")).To(BeEmpty())
 })
 
-func only(all []string, name string) []string {
-	var found []string
+func withName(all []string, name string) []string {
+	var result []string
 	for _, one := range all {
 		if one == name {
-			found = append(found, one)
+			result = append(result, one)
 		}
 	}
-	return found
+	return result
 }
 
 var _ = It("an operator that may not read namespaces learns that one is being deleted, and does not keep a paused object there", func(ctx SpecContext) {
-	own, going := inNamespace(ctx), inNamespace(ctx)
+	own, going := createNamespace(ctx), createNamespace(ctx)
 	o := operator([]string{own, going})
 	o.control("scope-of-names", func(context.Context, *v1.WebApp) (kit.Result, error) { return kit.Done(), nil }, func(b *kit.Builder[*v1.WebApp]) {
 		b.Namespaces(kit.NewNamedScope(own, going)).Finalizer(finalizer, func(context.Context, *v1.WebApp) (kit.Cleanup, error) { return kit.Pending("Draining"), nil })
 	})
-	o.begin()
+	o.start()
 	app := webApp(ctx, going, "app")
-	Eventually(stored(ctx, app)).Should(HaveField("Finalizers", ConsistOf(finalizer)))
+	Eventually(getObject(ctx, app)).Should(HaveField("Finalizers", ConsistOf(finalizer)))
 	change(ctx, app, annotate("swarm.io/paused", "true"))
 	Expect(api.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: going}})).To(Succeed())
-	Eventually(gone(ctx, app)).Should(BeTrue())
+	Eventually(isDeleted(ctx, app)).Should(BeTrue())
 })

@@ -36,20 +36,20 @@ func allow(ctx context.Context, user string, rules ...rbacv1.PolicyRule) {
 	})
 }
 
-func all(group string, resources ...string) rbacv1.PolicyRule {
+func allVerbs(group string, resources ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: []string{"*"}}
 }
 
 var _ = It("[K14] a missing permission ends the program within the sync timeout, and it says which kind", func(ctx SpecContext) {
-	namespace := inNamespace(ctx)
+	namespace := createNamespace(ctx)
 	user := "denied-" + namespace
-	allow(ctx, user, all("example.swarm.io", "*"), all("", "services", "events"), all("coordination.k8s.io", "leases"), all("events.k8s.io", "events"))
+	allow(ctx, user, allVerbs("example.swarm.io", "*"), allVerbs("", "services", "events"), allVerbs("coordination.k8s.io", "leases"), allVerbs("events.k8s.io", "events"))
 	began := time.Now()
 	r := run(namespace, "webapp-k14", "--sync-timeout=3s", "KUBECONFIG="+kubeconfigAs(user))
 	// How long the program takes to start depends on the machine. A unit test of kit with a fake clock shows that the time is kept.
 	Eventually(r.log.String).Should(ContainSubstring("starting server"))
 	var failure error
-	Eventually(r.ended).WithTimeout(10*time.Second).Should(Receive(&failure), "3 s are configured, and the default would be 30 s")
+	Eventually(r.exited).WithTimeout(10*time.Second).Should(Receive(&failure), "3 s are configured, and the default would be 30 s")
 	var exit *exec.ExitError
 	Expect(failure).To(BeAssignableToTypeOf(exit))
 	Expect(time.Since(began)).To(BeNumerically(">", 3*time.Second))
@@ -58,44 +58,44 @@ var _ = It("[K14] a missing permission ends the program within the sync timeout,
 })
 
 var _ = It("[K14] a cache that was asked for before the start cannot hold the program up either", func(ctx SpecContext) {
-	namespace := inNamespace(ctx)
+	namespace := createNamespace(ctx)
 	user := "index-" + namespace
-	allow(ctx, user, all("coordination.k8s.io", "leases"))
+	allow(ctx, user, allVerbs("coordination.k8s.io", "leases"))
 	o := operator([]string{namespace}, func(options *kit.Options, config *rest.Config) {
 		options.SyncTimeout = time.Second
 		config.Impersonate.UserName = user
 	})
 	Expect(kit.IndexOwner(ctx, o.Operator, &appsv1.Deployment{})).To(Succeed())
-	o.begin()
-	Eventually(o.ended).Should(Receive(MatchError(ContainSubstring("caches not synced within 1s: Deployment"))))
+	o.start()
+	Eventually(o.done).Should(Receive(MatchError(ContainSubstring("caches not synced within 1s: Deployment"))))
 	Expect(o.Leadership.Term()).To(BeZero())
-	allow(ctx, user, all("apps", "deployments")) // so that what is left of it in this process ends
+	allow(ctx, user, allVerbs("apps", "deployments")) // so that what is left of it in this process ends
 	Eventually(o.Leadership.Fresh).Should(BeTrue())
 })
 
 var _ = It("[K13/ready-after-sync, K13/log-order] caches are synced before the program is ready, ready before it is elected, elected before controllers run", func(ctx SpecContext) {
-	namespace := inNamespace(ctx)
+	namespace := createNamespace(ctx)
 	user := "late-" + namespace
-	allow(ctx, user, all("example.swarm.io", "*"), all("", "services", "events"), all("coordination.k8s.io", "leases"), all("events.k8s.io", "events"))
+	allow(ctx, user, allVerbs("example.swarm.io", "*"), allVerbs("", "services", "events"), allVerbs("coordination.k8s.io", "leases"), allVerbs("events.k8s.io", "events"))
 	r := run(namespace, "webapp-k13", "KUBECONFIG="+kubeconfigAs(user))
-	Eventually(answer(r.probes, "/healthz")).Should(Equal(200))
-	Consistently(answer(r.probes, "/readyz"), time.Second).Should(Equal(500), "alive, not ready")
+	Eventually(getStatus(r.probes, "/healthz")).Should(Equal(200))
+	Consistently(getStatus(r.probes, "/readyz"), time.Second).Should(Equal(500), "alive, not ready")
 	Expect(holder(ctx, namespace)()).To(BeEmpty())
 
-	allow(ctx, user, all("apps", "deployments"))
-	Eventually(answer(r.probes, "/readyz")).Should(Equal(200))
+	allow(ctx, user, allVerbs("apps", "deployments"))
+	Eventually(getStatus(r.probes, "/readyz")).Should(Equal(200))
 	Eventually(holder(ctx, namespace)).Should(Equal(r.pod))
 	Eventually(func() []string { return r.log.lines("Starting workers") }).ShouldNot(BeEmpty())
 	Expect(r.log.String()).To(MatchRegexp(`(?s)caches synced, ready.*acquired lease.*Starting workers`))
 })
 
 var _ = It("[K19/metrics, K19/probes] Prometheus and the kubelet find what they ask for", func(ctx SpecContext) {
-	namespace := inNamespace(ctx)
+	namespace := createNamespace(ctx)
 	r := run(namespace, "webapp-k19")
 	app := webApp(ctx, namespace, "shop")
 	Eventually(condition(ctx, app)).Should(HaveField("Reason", "Available"))
-	Eventually(answer(r.probes, "/healthz")).Should(Equal(200))
-	Eventually(answer(r.probes, "/readyz")).Should(Equal(200))
+	Eventually(getStatus(r.probes, "/healthz")).Should(Equal(200))
+	Eventually(getStatus(r.probes, "/readyz")).Should(Equal(200))
 	// A reconcile is counted when it returns, which is after its last write is seen.
 	Eventually(r.scrape).WithContext(ctx).Should(And(
 		ContainSubstring(`swarm_reconcile_results_total{controller="webapp",outcome="done",reason=""}`),
@@ -110,7 +110,7 @@ var _ = It("[K15/no-missed-object] an API server that restarts loses nothing: ca
 		Skip("only our development cluster can restart its API server")
 	}
 	auditLog()
-	namespace := inNamespace(ctx)
+	namespace := createNamespace(ctx)
 	reconciled := &names{}
 	agent := "k15/" + namespace
 	o := operator([]string{namespace}, func(_ *kit.Options, config *rest.Config) { config.UserAgent = agent })
@@ -118,7 +118,7 @@ var _ = It("[K15/no-missed-object] an API server that restarts loses nothing: ca
 		reconciled.add(fmt.Sprintf("%s:%d", app.Name, app.Spec.Port))
 		return kit.Done(), nil
 	})
-	o.begin()
+	o.start()
 	changed, deleted := webApp(ctx, namespace, "changed"), webApp(ctx, namespace, "deleted")
 	Eventually(reconciled.list).Should(ContainElements("changed:8080", "deleted:8080"))
 
@@ -135,8 +135,8 @@ var _ = It("[K15/no-missed-object] an API server that restarts loses nothing: ca
 		wanted = append(wanted, fmt.Sprintf("new-%d:8080", i))
 	}
 	Eventually(reconciled.list).WithTimeout(time.Minute).Should(ContainElements(wanted...))
-	Expect(o.ended).NotTo(Receive(), "the program lived through it")
-	Eventually(gone(ctx, deleted)).Should(BeTrue())
+	Expect(o.done).NotTo(Receive(), "the program lived through it")
+	Eventually(isDeleted(ctx, deleted)).Should(BeTrue())
 	Eventually(func(g Gomega) {
 		cached := &v1.WebAppList{}
 		g.Expect(o.GetClient().List(ctx, cached)).To(Succeed())
@@ -144,7 +144,7 @@ var _ = It("[K15/no-missed-object] an API server that restarts loses nothing: ca
 	}).Should(Succeed())
 
 	fresh := 0
-	for _, request := range audited(agent, restarted) {
+	for _, request := range auditRequests(agent, restarted) {
 		if request.ObjectRef.Resource == "webapps" && (request.Verb == "list" || containsAll(request.URI, "sendInitialEvents=true")) {
 			fresh++
 		}

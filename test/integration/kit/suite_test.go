@@ -95,23 +95,23 @@ func install(ctx context.Context, file string) {
 	}).Should(Succeed())
 }
 
-// inNamespace makes a namespace for one spec, with labels if you like, and takes it away afterwards, finalizers included.
-func inNamespace(ctx context.Context, labels ...string) string {
-	made := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "kit-", Labels: map[string]string{}}}
+// createNamespace makes a namespace for one spec, with labels if you like, and takes it away afterwards, finalizers included.
+func createNamespace(ctx context.Context, labels ...string) string {
+	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "kit-", Labels: map[string]string{}}}
 	for i := 0; i+1 < len(labels); i += 2 {
-		made.Labels[labels[i]] = labels[i+1]
+		object.Labels[labels[i]] = labels[i+1]
 	}
-	Expect(api.Create(ctx, made)).To(Succeed())
+	Expect(api.Create(ctx, object)).To(Succeed())
 	DeferCleanup(func(ctx SpecContext) {
 		apps := &v1.WebAppList{}
-		Expect(api.List(ctx, apps, client.InNamespace(made.Name))).To(Succeed())
+		Expect(api.List(ctx, apps, client.InNamespace(object.Name))).To(Succeed())
 		for _, app := range apps.Items {
 			app.Finalizers = nil
 			Expect(client.IgnoreNotFound(api.Update(ctx, &app))).To(Succeed())
 		}
-		Expect(client.IgnoreNotFound(api.Delete(ctx, made))).To(Succeed())
+		Expect(client.IgnoreNotFound(api.Delete(ctx, object))).To(Succeed())
 	})
-	return made.Name
+	return object.Name
 }
 
 // webApp makes a WebApp that wants no replicas: the API server may have no nodes.
@@ -125,26 +125,26 @@ func webApp(ctx context.Context, namespace, name string) *v1.WebApp {
 }
 
 // change updates the current object, and retries on conflicts.
-func change[T client.Object](ctx context.Context, object T, to func(T)) {
+func change[T client.Object](ctx context.Context, object T, edit func(T)) {
 	GinkgoHelper()
 	Eventually(func() error {
 		if err := api.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
 			return err
 		}
-		to(object)
+		edit(object)
 		return api.Update(ctx, object)
 	}).Should(Succeed())
 }
 
-// stored reads an object from the API server.
-func stored[T client.Object](ctx context.Context, object T) func(Gomega) T {
+// getObject reads an object from the API server.
+func getObject[T client.Object](ctx context.Context, object T) func(Gomega) T {
 	return func(g Gomega) T {
 		g.Expect(api.Get(ctx, client.ObjectKeyFromObject(object), object)).To(Succeed())
 		return object
 	}
 }
 
-func gone(ctx context.Context, object client.Object) func() bool {
+func isDeleted(ctx context.Context, object client.Object) func() bool {
 	return func() bool { return apierrors.IsNotFound(api.Get(ctx, client.ObjectKeyFromObject(object), object)) }
 }
 

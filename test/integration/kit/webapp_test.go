@@ -42,7 +42,7 @@ func (r *registry) ServeHTTP(answer http.ResponseWriter, request *http.Request) 
 	}
 }
 
-func (r *registry) knows(path string) func() bool {
+func (r *registry) hasEntry(path string) func() bool {
 	return func() bool {
 		r.lock.Lock()
 		defer r.lock.Unlock()
@@ -50,7 +50,7 @@ func (r *registry) knows(path string) func() bool {
 	}
 }
 
-func (r *registry) isDown(down bool) {
+func (r *registry) setDown(down bool) {
 	r.lock.Lock()
 	defer r.lock.Unlock()
 	r.down, r.refused = down, 0
@@ -62,7 +62,7 @@ func (r *registry) refusals() int {
 	return r.refused
 }
 
-func outsideRegistry() (*registry, string) {
+func startRegistry() (*registry, string) {
 	r := &registry{entries: map[string]bool{}}
 	listening := httptest.NewServer(r)
 	DeferCleanup(listening.Close)
@@ -71,73 +71,73 @@ func outsideRegistry() (*registry, string) {
 
 func condition(ctx context.Context, app *v1.WebApp) func(Gomega) metav1.Condition {
 	return func(g Gomega) metav1.Condition {
-		found := meta.FindStatusCondition(stored(ctx, app)(g).Status.Conditions, "Ready")
+		found := meta.FindStatusCondition(getObject(ctx, app)(g).Status.Conditions, "Ready")
 		g.Expect(found).NotTo(BeNil())
 		return *found
 	}
 }
 
 var _ = It("[S32/registered, S32/unregistered] an entry outside of the cluster comes and goes with its object, and a registry that is down only delays it", func(ctx SpecContext) {
-	namespace := inNamespace(ctx)
-	entries, address := outsideRegistry()
+	namespace := createNamespace(ctx)
+	entries, address := startRegistry()
 	r := run(namespace, "webapp-s32", address)
 	app := webApp(ctx, namespace, "shop")
-	Eventually(entries.knows("/apps/" + namespace + "/shop")).Should(BeTrue())
+	Eventually(entries.hasEntry("/apps/" + namespace + "/shop")).Should(BeTrue())
 	Eventually(condition(ctx, app)).Should(And(HaveField("Status", metav1.ConditionTrue), HaveField("Reason", "Available")))
 	Expect(app.Status.URL).To(Equal("http://shop." + namespace + ".svc"))
 
 	By("deleting it while the registry is down")
-	entries.isDown(true)
+	entries.setDown(true)
 	Expect(api.Delete(ctx, app)).To(Succeed())
 	Eventually(condition(ctx, app)).Should(HaveField("Reason", "RegistryUnavailable"))
-	Eventually(told(ctx, app, "RegistryUnavailable")).ShouldNot(BeEmpty())
+	Eventually(eventsOf(ctx, app, "RegistryUnavailable")).ShouldNot(BeEmpty())
 	Eventually(entries.refusals).Should(BeNumerically(">=", 2), "it is tried again")
-	Expect(stored(ctx, app)(Default).Finalizers).To(ConsistOf("example.swarm.io/registry"))
+	Expect(getObject(ctx, app)(Default).Finalizers).To(ConsistOf("example.swarm.io/registry"))
 
 	By("stopping the operator, which must not make it forget")
 	r.signal(syscall.SIGTERM)
-	Eventually(r.ended).Should(Receive(BeNil()))
+	Eventually(r.exited).Should(Receive(BeNil()))
 	run(namespace, "webapp-s32", address)
-	entries.isDown(false)
-	Eventually(gone(ctx, app)).Should(BeTrue())
-	Expect(entries.knows("/apps/" + namespace + "/shop")()).To(BeFalse())
+	entries.setDown(false)
+	Eventually(isDeleted(ctx, app)).Should(BeTrue())
+	Expect(entries.hasEntry("/apps/" + namespace + "/shop")()).To(BeFalse())
 })
 
 var _ = It("[K02] the same end comes of whatever happened before: drift, changes during an absence, a restart", func(ctx SpecContext) {
-	namespace := inNamespace(ctx)
+	namespace := createNamespace(ctx)
 	r := run(namespace, "webapp-k02")
 	app := webApp(ctx, namespace, "shop")
 	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "shop"}}
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "shop"}}
-	image := func(g Gomega) string { return stored(ctx, deployment)(g).Spec.Template.Spec.Containers[0].Image }
-	Eventually(func(g Gomega) { stored(ctx, deployment)(g); stored(ctx, service)(g) }).Should(Succeed())
+	image := func(g Gomega) string { return getObject(ctx, deployment)(g).Spec.Template.Spec.Containers[0].Image }
+	Eventually(func(g Gomega) { getObject(ctx, deployment)(g); getObject(ctx, service)(g) }).Should(Succeed())
 
 	By("drift")
 	change(ctx, deployment, func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "example/other:1" })
 	Eventually(image).Should(Equal("example/web:1"))
 	Expect(api.Delete(ctx, service)).To(Succeed())
-	Eventually(stored(ctx, service)).Should(HaveField("OwnerReferences", HaveLen(1)))
+	Eventually(getObject(ctx, service)).Should(HaveField("OwnerReferences", HaveLen(1)))
 
 	By("changes while no operator runs")
 	r.signal(syscall.SIGKILL)
-	Eventually(r.ended).Should(BeClosed())
+	Eventually(r.exited).Should(BeClosed())
 	change(ctx, app, func(app *v1.WebApp) { app.Spec.Image = "example/web:2" })
 	Expect(api.Delete(ctx, service)).To(Succeed())
 	late := webApp(ctx, namespace, "late")
 	r = run(namespace, "webapp-k02")
 	Eventually(image).Should(Equal("example/web:2"))
-	Eventually(func(g Gomega) { stored(ctx, service)(g) }).Should(Succeed())
+	Eventually(func(g Gomega) { getObject(ctx, service)(g) }).Should(Succeed())
 	Eventually(condition(ctx, late)).Should(HaveField("Reason", "Available"))
 
 	By("a restart in between, with nothing to do")
-	Eventually(condition(ctx, app)).Should(HaveField("ObservedGeneration", stored(ctx, app)(Default).Generation))
-	before := []string{stored(ctx, app)(Default).ResourceVersion, service.ResourceVersion, stored(ctx, deployment)(Default).Spec.Template.Spec.Containers[0].Image}
+	Eventually(condition(ctx, app)).Should(HaveField("ObservedGeneration", getObject(ctx, app)(Default).Generation))
+	before := []string{getObject(ctx, app)(Default).ResourceVersion, service.ResourceVersion, getObject(ctx, deployment)(Default).Spec.Template.Spec.Containers[0].Image}
 	r.signal(syscall.SIGTERM)
-	Eventually(r.ended).Should(Receive(BeNil()))
+	Eventually(r.exited).Should(Receive(BeNil()))
 	r = run(namespace, "webapp-k02")
 	Eventually(func() bool { return len(r.log.lines("Starting workers")) > 0 }).Should(BeTrue())
 	Consistently(func(g Gomega) []string {
-		return []string{stored(ctx, app)(g).ResourceVersion, stored(ctx, service)(g).ResourceVersion, image(g)}
+		return []string{getObject(ctx, app)(g).ResourceVersion, getObject(ctx, service)(g).ResourceVersion, image(g)}
 	}, time.Second).Should(Equal(before), "nothing was written")
 	all := &appsv1.DeploymentList{}
 	Expect(api.List(ctx, all, client.InNamespace(namespace))).To(Succeed())
@@ -146,7 +146,7 @@ var _ = It("[K02] the same end comes of whatever happened before: drift, changes
 
 var _ = It("[K19/schema] the schema comes from the types: defaults and bounds stand without anybody running", func(ctx SpecContext) {
 	app := &v1.WebApp{Spec: v1.WebAppSpec{Image: "example/web:1"}}
-	app.Namespace, app.Name = inNamespace(ctx), "app"
+	app.Namespace, app.Name = createNamespace(ctx), "app"
 	Expect(api.Create(ctx, app)).To(Succeed())
 	Expect(app.Spec.Port).To(BeEquivalentTo(8080))
 	Expect(*app.Spec.Replicas).To(BeEquivalentTo(1))

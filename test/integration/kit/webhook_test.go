@@ -45,15 +45,15 @@ type address struct {
 	certificate []byte
 }
 
-// listenFor finds a place for webhooks that the API server can reach.
-func listenFor() address {
+// newWebhookAddress finds a place for webhooks that the API server can reach.
+func newWebhookAddress() address {
 	if !strings.Contains(apiServer.Host, "127.0.0.1") {
 		Skip("the API server is not on this machine and cannot call us")
 	}
 	_, port, err := net.SplitHostPort(freeAddress())
 	Expect(err).NotTo(HaveOccurred())
-	of := address{folder: GinkgoT().TempDir()}
-	of.port, err = strconv.Atoi(port)
+	a := address{folder: GinkgoT().TempDir()}
+	a.port, err = strconv.Atoi(port)
 	Expect(err).NotTo(HaveOccurred())
 
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -66,10 +66,10 @@ func listenFor() address {
 	Expect(err).NotTo(HaveOccurred())
 	secret, err := x509.MarshalPKCS8PrivateKey(key)
 	Expect(err).NotTo(HaveOccurred())
-	of.certificate = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: made})
-	Expect(os.WriteFile(filepath.Join(of.folder, "tls.crt"), of.certificate, 0o600)).To(Succeed())
-	Expect(os.WriteFile(filepath.Join(of.folder, "tls.key"), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), 0o600)).To(Succeed())
-	return of
+	a.certificate = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: made})
+	Expect(os.WriteFile(filepath.Join(a.folder, "tls.crt"), a.certificate, 0o600)).To(Succeed())
+	Expect(os.WriteFile(filepath.Join(a.folder, "tls.key"), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), 0o600)).To(Succeed())
+	return a
 }
 
 func (a address) url(path string) *string {
@@ -103,15 +103,15 @@ func (rules) ValidateUpdate(context.Context, *v1.WebApp, *v1.WebApp) (admission.
 func (rules) ValidateDelete(context.Context, *v1.WebApp) (admission.Warnings, error) { return nil, nil }
 
 var _ = It("[K13/standby-serves, K19/admission] a standby serves defaulting and validating webhooks", func(ctx SpecContext) {
-	namespace := inNamespace(ctx, "webhooks", "yes")
+	namespace := createNamespace(ctx, "webhooks", "yes")
 	run(namespace, "webapp-k13-leader") // holds a Lease called webapp
 	Eventually(holder(ctx, namespace)).Should(Equal("webapp-k13-leader"))
-	at := listenFor()
+	at := newWebhookAddress()
 	standby := operator([]string{namespace}, at.serve, func(options *kit.Options, _ *rest.Config) {
 		options.Election = kit.Election{Namespace: namespace, Name: "webapp", Identity: "standby"}
 	})
 	Expect(builder.WebhookManagedBy(standby.Operator, &v1.WebApp{}).WithDefaulter(rules{}).WithValidator(rules{}).Complete()).To(Succeed())
-	standby.begin()
+	standby.start()
 	Eventually(func() []string { return standby.log.lines("caches synced, ready") }).ShouldNot(BeEmpty())
 
 	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"webhooks": "yes"}}
@@ -187,7 +187,7 @@ func (g *longGadget) ConvertFrom(hub conversion.Hub) error {
 }
 
 var _ = It("[K19/conversion] a conversion webhook serves one object in two versions", func(ctx SpecContext) {
-	namespace, at := inNamespace(ctx), listenFor()
+	namespace, at := createNamespace(ctx), newWebhookAddress()
 	group := strings.ReplaceAll(namespace, "-", "") + ".swarm.io"
 	first, second := schema.GroupVersion{Group: group, Version: "v1"}, schema.GroupVersion{Group: group, Version: "v2"}
 	known := runtime.NewScheme()
@@ -195,7 +195,7 @@ var _ = It("[K19/conversion] a conversion webhook serves one object in two versi
 	known.AddKnownTypeWithName(second.WithKind("Gadget"), &longGadget{})
 	o := operator([]string{namespace}, at.serve, func(options *kit.Options, _ *rest.Config) { options.Manager.Scheme = known })
 	Expect(builder.WebhookManagedBy(o.Operator, &gadget{}).Complete()).To(Succeed())
-	o.begin()
+	o.start()
 
 	whole := func(field string) *apiextensionsv1.CustomResourceValidation {
 		return &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{

@@ -40,13 +40,13 @@ var _ = Describe("A change of leader", func() {
 			gap = must(time.ParseDuration(text))
 		}
 		ca := linktest.NewCA(GinkgoTB())
-		firstTokens, nextTokens := &counted{}, &counted{}
+		firstTokens, nextTokens := &countingAuthenticator{}, &countingAuthenticator{}
 		oneAddress := func(config *link.Config) { config.Limits.ConnectionsPerSource = count } // all agents are on this machine
 		first := linktest.Start(GinkgoTB(), ca, linktest.WithLease(lease), firstTokens.authenticate, oneAddress)
 		next := linktest.Start(GinkgoTB(), ca, linktest.WithLease(lease), nextTokens.authenticate, oneAddress)
 		next.Leader.Follow(first.Address)
 
-		agents := &workforce{}
+		agents := &agentGroup{}
 		agents.start(ctx, count, first, next) // the next leader has not seen any of them before
 		Eventually(first.MetricSum).WithArguments(GinkgoTB(), "swarm_link_agents", "").WithTimeout(2 * time.Minute).Should(Equal(count))
 		agents.assignEach(first)
@@ -54,7 +54,7 @@ var _ = Describe("A change of leader", func() {
 		report("agents", count)
 		report("token reviews at the start", firstTokens.reviews.Load())
 
-		began, before, refusedBefore := time.Now(), nextTokens.reviews.Load(), refusals(next)
+		began, before, refusedBefore := time.Now(), nextTokens.reviews.Load(), refusalsByReason(next)
 		next.Leader.Follow("") // there is no leader
 		first.Stop()
 		time.Sleep(gap)
@@ -72,17 +72,17 @@ var _ = Describe("A change of leader", func() {
 				Expect(joined.Hello.GetRunning()).To(HaveLen(1), joined.Agent.Name)
 			}
 		}
-		Expect(refusals(next)).To(Equal(refusedBefore))
+		Expect(refusalsByReason(next)).To(Equal(refusedBefore))
 		Expect(agents.stopped.Load()).To(BeZero(), "no attempt was told to stop")
 		Expect(agents.fenced.Load()).To(BeZero())
 	})
 })
 
-// refusals counts the agents that were not let in, by reason. Agents that were redirected to another replica are not included.
-func refusals(by *linktest.Operator) map[string]int {
+// refusalsByReason counts the agents that were not let in, by reason. Agents that were redirected to another replica are not included.
+func refusalsByReason(operator *linktest.Operator) map[string]int {
 	counts := map[string]int{}
 	for _, reason := range []string{"token_denied", "token_unproven", "too_many_connections", "too_many_streams"} {
-		counts[reason] = by.MetricSum(GinkgoTB(), "swarm_link_refused_total", reason)
+		counts[reason] = operator.MetricSum(GinkgoTB(), "swarm_link_refused_total", reason)
 	}
 	return counts
 }
@@ -97,12 +97,12 @@ func must[T any](value T, err error) T {
 	return value
 }
 
-// counted is an authenticator on the real API server that counts what it costs.
-type counted struct {
+// countingAuthenticator is an authenticator on the real API server that counts what it costs.
+type countingAuthenticator struct {
 	reviews, lists atomic.Int64
 }
 
-func (c *counted) authenticate(config *link.Config) {
+func (c *countingAuthenticator) authenticate(config *link.Config) {
 	config.Authenticator = link.NewTokenAuthenticator(link.TokenOptions{
 		Reviews: c, Pods: c.pods, IsClockReliable: func() bool { return true },
 		Documents: func(ctx context.Context, path string) ([]byte, error) {
@@ -112,33 +112,33 @@ func (c *counted) authenticate(config *link.Config) {
 }
 
 // Create implements link.TokenReviews.
-func (c *counted) Create(ctx context.Context, review *authenticationv1.TokenReview, options metav1.CreateOptions) (*authenticationv1.TokenReview, error) {
+func (c *countingAuthenticator) Create(ctx context.Context, review *authenticationv1.TokenReview, options metav1.CreateOptions) (*authenticationv1.TokenReview, error) {
 	c.reviews.Add(1)
 	return api.AuthenticationV1().TokenReviews().Create(ctx, review, options)
 }
 
-func (c *counted) pods(ctx context.Context) ([]link.Identity, error) {
+func (c *countingAuthenticator) pods(ctx context.Context) ([]link.Identity, error) {
 	c.lists.Add(1)
-	found, err := api.CoreV1().Pods("").List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.LabelSwarm})
+	list, err := api.CoreV1().Pods("").List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.LabelSwarm})
 	if err != nil {
 		return nil, err
 	}
 	var pods []link.Identity
-	for n := range found.Items {
-		pods = append(pods, link.Identity{Namespace: found.Items[n].Namespace, Pod: found.Items[n].Name, PodUID: string(found.Items[n].UID)})
+	for n := range list.Items {
+		pods = append(pods, link.Identity{Namespace: list.Items[n].Namespace, Pod: list.Items[n].Name, PodUID: string(list.Items[n].UID)})
 	}
 	return pods, nil
 }
 
 // A workforce is agents of real pods, each of which runs one attempt until the spec ends.
-type workforce struct {
+type agentGroup struct {
 	names                    []string
 	working, stopped, fenced atomic.Int64
-	over                     atomic.Bool
+	finished                 atomic.Bool
 }
 
 // start makes the pods and runs their agents, which know both operators.
-func (w *workforce) start(ctx SpecContext, count int, operators ...*linktest.Operator) {
+func (w *agentGroup) start(ctx SpecContext, count int, operators ...*linktest.Operator) {
 	GinkgoHelper()
 	config := agent.Config{
 		Namespace: namespace, Swarm: "research", Slots: 1, ServerName: linktest.ServerName, CAFile: operators[0].CA.File(GinkgoTB()),
@@ -150,7 +150,7 @@ func (w *workforce) start(ctx SpecContext, count int, operators ...*linktest.Ope
 	running, stop := context.WithCancel(context.Background())
 	var agents sync.WaitGroup
 	DeferCleanup(func() {
-		w.over.Store(true)
+		w.finished.Store(true)
 		stop()
 		agents.Wait()
 	})
@@ -171,23 +171,23 @@ func (w *workforce) start(ctx SpecContext, count int, operators ...*linktest.Ope
 }
 
 // Handle implements agent.Handler.
-func (w *workforce) Handle(ctx context.Context, _ agent.Task, _ agent.Report) (any, error) {
+func (w *agentGroup) Handle(ctx context.Context, _ agent.Task, _ agent.Report) (any, error) {
 	w.working.Add(1)
 	<-ctx.Done()
-	if !w.over.Load() {
+	if !w.finished.Load() {
 		w.stopped.Add(1)
 	}
 	return nil, ctx.Err()
 }
 
 // assignEach gives an attempt to each agent, as soon as it has granted credit.
-func (w *workforce) assignEach(by *linktest.Operator) {
+func (w *agentGroup) assignEach(operator *linktest.Operator) {
 	GinkgoHelper()
 	for n, name := range w.names {
 		attempt := linktest.Attempt(name, 1<<32|int64(n+1))
 		attempt.Namespace = namespace
 		assign := linktest.AssignWith(&linkv1.Assign{Attempt: attempt, Payload: []byte("{}")})
-		Eventually(by.Send).WithArguments(link.Agent{Namespace: namespace, Name: name}, assign).WithTimeout(time.Minute).Should(Succeed())
+		Eventually(operator.Send).WithArguments(link.Agent{Namespace: namespace, Name: name}, assign).WithTimeout(time.Minute).Should(Succeed())
 	}
 }
 

@@ -48,9 +48,9 @@ var _ = Describe("A token", func() {
 			Skip("needs the key with which the API server signs tokens")
 		}
 		genuine := tokenFor(ctx, link.Audience, newPod(ctx, "research-coder-4"))
-		_, err := reviewer().Authenticate(ctx, moved(genuine, 0))
+		_, err := reviewer().Authenticate(ctx, forgeTimes(genuine, 0))
 		Expect(err).NotTo(HaveOccurred(), "signed anew it must be as good as before")
-		_, err = reviewer().Authenticate(ctx, moved(genuine, -time.Hour))
+		_, err = reviewer().Authenticate(ctx, forgeTimes(genuine, -time.Hour))
 		Expect(err).To(MatchError(link.ErrDenied))
 		Expect(err).To(MatchError(ContainSubstring("expired")))
 	})

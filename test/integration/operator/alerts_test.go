@@ -35,21 +35,21 @@ func selected() [][]string {
 		}
 	}
 	Expect(yaml.Unmarshal(text, &rules)).To(Succeed())
-	var all [][]string
+	var result [][]string
 	for _, group := range rules.Spec.Groups {
 		for _, rule := range group.Rules {
 			for _, found := range selector.FindAllStringSubmatch(rule.Expr, -1) {
-				one := []string{found[1]}
+				matchers := []string{found[1]}
 				for matcher := range strings.SplitSeq(found[2], ",") {
 					if matcher = strings.TrimSpace(matcher); matcher != "" && !strings.HasPrefix(matcher, "job=") {
-						one = append(one, matcher)
+						matchers = append(matchers, matcher)
 					}
 				}
-				all = append(all, one)
+				result = append(result, matchers)
 			}
 		}
 	}
-	return all
+	return result
 }
 
 // exposed returns the series of a metric that have all of these labels.
@@ -58,20 +58,20 @@ func exposed(ctx context.Context, port, name string, labels []string) ([]string,
 	if err != nil || status != http.StatusOK {
 		return nil, fmt.Errorf("scrape: %d %w", status, err)
 	}
-	var found []string
+	var result []string
 	for line := range strings.Lines(text) {
 		named := strings.HasPrefix(line, name+"{") || strings.HasPrefix(line, name+" ")
 		if named && !slices.ContainsFunc(labels, func(label string) bool { return !strings.Contains(line, label) }) {
-			found = append(found, line)
+			result = append(result, line)
 		}
 	}
-	return found, nil
+	return result, nil
 }
 
 var _ = Describe("The metrics", Serial, func() {
 	It("have every series that the alerts go by, under its name and with its labels", func(ctx SpecContext) {
-		in, port := namespace(ctx, nil), ports.Free()
-		program(append(answering(in, ports.Free()), "SWARM_METRICS_ENABLED=true", "SWARM_METRICS_SECURE=false", "SWARM_METRICS_PORT="+port)...)
+		ns, port := namespace(ctx, nil), ports.Free()
+		startOperator(append(webhookSettings(ns, ports.Free()), "SWARM_METRICS_ENABLED=true", "SWARM_METRICS_SECURE=false", "SWARM_METRICS_PORT="+port)...)
 		all := selected()
 		Expect(len(all)).To(BeNumerically(">", 10))
 		for _, one := range all {

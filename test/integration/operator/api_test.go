@@ -20,12 +20,12 @@ import (
 )
 
 // A window is the introspection API of an operator, as `kubectl port-forward` reaches it.
-type window struct{ url string }
+type apiClient struct{ url string }
 
-func windowAt(port string) window { return window{"http://127.0.0.1:" + port} }
+func newAPIClient(port string) apiClient { return apiClient{"http://127.0.0.1:" + port} }
 
-// shows is the answer to a token, which must be a good one.
-func (w window) shows(ctx context.Context, path, token string) (string, error) {
+// mustGet is the answer to a token, which must be a good one.
+func (w apiClient) mustGet(ctx context.Context, path, token string) (string, error) {
 	status, text, err := visit(ctx, w.url+path, token)
 	if err == nil && status != http.StatusOK {
 		return "", fmt.Errorf("%d %s", status, text)
@@ -33,8 +33,8 @@ func (w window) shows(ctx context.Context, path, token string) (string, error) {
 	return text, err
 }
 
-// refuses is the status and the reason, unless there is an answer.
-func (w window) refuses(ctx context.Context, path, token string) string {
+// mustRefuse is the status and the reason, unless there is an answer.
+func (w apiClient) mustRefuse(ctx context.Context, path, token string) string {
 	GinkgoHelper()
 	status, text, err := visit(ctx, w.url+path, token)
 	Expect(err).NotTo(HaveOccurred())
@@ -44,85 +44,85 @@ func (w window) refuses(ctx context.Context, path, token string) string {
 }
 
 func showAPIPort(ctx SpecContext) {
-	in, port := namespace(ctx, nil), ports.Free()
-	reader := token(ctx, in, "reader")
-	allowIn(ctx, in, "reader", "swarms")
-	program(only(in), "SWARM_API_PORT="+port)
-	Eventually(windowAt(port).shows).WithContext(ctx).WithArguments("/v1/swarms?namespace="+in, reader).Should(MatchJSON(`{"items": []}`))
-	Expect(code(ctx, windowAt(port).url+"/v1/swarms?namespace="+in, "")).To(Equal(http.StatusUnauthorized))
+	ns, port := namespace(ctx, nil), ports.Free()
+	reader := token(ctx, ns, "reader")
+	allowIn(ctx, ns, "reader", "swarms")
+	startOperator(onlyNamespace(ns), "SWARM_API_PORT="+port)
+	Eventually(newAPIClient(port).mustGet).WithContext(ctx).WithArguments("/v1/swarms?namespace="+ns, reader).Should(MatchJSON(`{"items": []}`))
+	Expect(code(ctx, newAPIClient(port).url+"/v1/swarms?namespace="+ns, "")).To(Equal(http.StatusUnauthorized))
 }
 
 var _ = Describe("The introspection API", Serial, func() {
-	var in, reader, stranger string
+	var ns, reader, stranger string
 	var session *gexec.Session
-	var leader window
+	var leader apiClient
 
 	BeforeEach(func(ctx SpecContext) {
-		in = namespace(ctx, nil)
-		reader, stranger = token(ctx, in, "reader"), token(ctx, in, "stranger")
-		allowIn(ctx, in, "reader", "workerpools", "swarms", "tasks")
+		ns = namespace(ctx, nil)
+		reader, stranger = token(ctx, ns, "reader"), token(ctx, ns, "stranger")
+		allowIn(ctx, ns, "reader", "workerpools", "swarms", "tasks")
 		port := ports.Free()
 		// It sees all namespaces, and leaves alone what specs make by hand.
-		session, leader = program(only("nowhere"), "SWARM_LOGGING_LEVEL=debug", "SWARM_API_PORT="+port), windowAt(port)
-		Eventually(leader.shows).WithContext(ctx).WithArguments("/healthz", "").Should(MatchJSON(`{"status": "ok"}`))
+		session, leader = startOperator(onlyNamespace("nowhere"), "SWARM_LOGGING_LEVEL=debug", "SWARM_API_PORT="+port), newAPIClient(port)
+		Eventually(leader.mustGet).WithContext(ctx).WithArguments("/healthz", "").Should(MatchJSON(`{"status": "ok"}`))
 	})
 
 	It("[P16/assignments, P16/versions, O23/introspection-guarded] shows pools, their workers, jobs and versions only to users who may see them", func(ctx SpecContext) {
-		cameras(ctx, in)
-		pool := `"namespace": "` + in + `", "name": "cameras", "workload": {"kind": "StatefulSet", "name": "swarm-worker"}, "phase": "Converging",
+		cameras(ctx, ns)
+		pool := `"namespace": "` + ns + `", "name": "cameras", "workload": {"kind": "StatefulSet", "name": "swarm-worker"}, "phase": "Converging",
 			"size": 2, "expectedSize": 2, "jobs": 3, "version": 7, "revision": 5, "convergedRevision": 4, "converged": false,
 			"reason": "Converging", "message": "waits for swarm-worker-1"`
 		first := `{"name": "swarm-worker-0", "jobs": ["stream:cctv0", "stream:cctv1"], "version": 3, "acknowledged": "Acknowledged", "state": "Ready"}`
 		second := `{"name": "swarm-worker-1", "jobs": ["stream:gate"], "version": 7, "acknowledged": "Waiting", "state": "Ready"}`
-		Eventually(leader.shows).WithContext(ctx).WithArguments("/v1/pools?namespace="+in, reader).Should(MatchJSON(`{"items": [{` + pool + `}]}`))
-		Eventually(leader.shows).WithContext(ctx).WithArguments("/v1/pools/"+in+"/cameras", reader).Should(MatchJSON(`{` + pool + `,
+		Eventually(leader.mustGet).WithContext(ctx).WithArguments("/v1/pools?namespace="+ns, reader).Should(MatchJSON(`{"items": [{` + pool + `}]}`))
+		Eventually(leader.mustGet).WithContext(ctx).WithArguments("/v1/pools/"+ns+"/cameras", reader).Should(MatchJSON(`{` + pool + `,
 			"workers": [` + first + `,` + second + `], "unassigned": [], "conditions": [{"type": "Ready", "status": "False", "observedGeneration": 1,
 			"lastTransitionTime": "2026-01-02T03:04:05Z", "reason": "Converging", "message": "waits for swarm-worker-1"}]}`))
-		Expect(leader.shows(ctx, "/v1/pools/"+in+"/cameras/workers/swarm-worker-1", reader)).To(MatchJSON(second))
+		Expect(leader.mustGet(ctx, "/v1/pools/"+ns+"/cameras/workers/swarm-worker-1", reader)).To(MatchJSON(second))
 
-		Expect(leader.refuses(ctx, "/v1/pools/"+in+"/lamps", reader)).To(And(HavePrefix("404 "), ContainSubstring(`workerpools.swarm.io "lamps" not found`)))
-		Expect(leader.refuses(ctx, "/v1/pools/"+in+"/cameras/workers/swarm-worker-9", reader)).To(And(HavePrefix("404 "), ContainSubstring(`worker "swarm-worker-9" not found`)))
-		Expect(leader.refuses(ctx, "/v1/pools?namespace="+in, "")).To(HavePrefix("401 "))
-		Expect(leader.refuses(ctx, "/v1/pools?namespace="+in, "no-token-at-all")).To(HavePrefix("401 "))
-		Expect(leader.refuses(ctx, "/v1/pools/"+in+"/cameras", stranger)).To(And(HavePrefix("403 "), ContainSubstring(
-			`workerpools.swarm.io "cameras" is forbidden: User "system:serviceaccount:%s:stranger" cannot get resource "workerpools" in API group "swarm.io" in the namespace "%s"`, in, in)))
-		Expect(leader.refuses(ctx, "/v1/pools", reader)).To(And(HavePrefix("403 "), ContainSubstring(`cannot list resource "workerpools" in API group "swarm.io" at the cluster scope`)))
+		Expect(leader.mustRefuse(ctx, "/v1/pools/"+ns+"/lamps", reader)).To(And(HavePrefix("404 "), ContainSubstring(`workerpools.swarm.io "lamps" not found`)))
+		Expect(leader.mustRefuse(ctx, "/v1/pools/"+ns+"/cameras/workers/swarm-worker-9", reader)).To(And(HavePrefix("404 "), ContainSubstring(`worker "swarm-worker-9" not found`)))
+		Expect(leader.mustRefuse(ctx, "/v1/pools?namespace="+ns, "")).To(HavePrefix("401 "))
+		Expect(leader.mustRefuse(ctx, "/v1/pools?namespace="+ns, "no-token-at-all")).To(HavePrefix("401 "))
+		Expect(leader.mustRefuse(ctx, "/v1/pools/"+ns+"/cameras", stranger)).To(And(HavePrefix("403 "), ContainSubstring(
+			`workerpools.swarm.io "cameras" is forbidden: User "system:serviceaccount:%s:stranger" cannot get resource "workerpools" in API group "swarm.io" in the namespace "%s"`, ns, ns)))
+		Expect(leader.mustRefuse(ctx, "/v1/pools", reader)).To(And(HavePrefix("403 "), ContainSubstring(`cannot list resource "workerpools" in API group "swarm.io" at the cluster scope`)))
 
-		allow(ctx, "swarm-spec", rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: in, Name: "stranger"},
+		allow(ctx, "swarm-spec", rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: ns, Name: "stranger"},
 			rbacv1.PolicyRule{APIGroups: []string{"swarm.io"}, Resources: []string{"workerpools"}, Verbs: []string{"list"}})
-		Eventually(leader.shows).WithContext(ctx).WithArguments("/v1/pools", stranger).Should(ContainSubstring(`"namespace":"` + in + `","name":"cameras"`))
+		Eventually(leader.mustGet).WithContext(ctx).WithArguments("/v1/pools", stranger).Should(ContainSubstring(`"namespace":"` + ns + `","name":"cameras"`))
 		Expect(session.Err.Contents()).NotTo(Or(ContainSubstring(reader), ContainSubstring("/v1/pools")), "requests and tokens are not logged")
 	})
 
 	It("shows swarms and tasks", func(ctx SpecContext) {
-		sample(ctx, in)
+		sample(ctx, ns)
 		for _, name := range []string{"b", "a", "c"} {
-			task := &v1alpha1.Task{ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: name}}
+			task := &v1alpha1.Task{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}}
 			task.Spec.SwarmRef.Name = "research"
 			Expect(api.Create(ctx, task)).To(Succeed())
 		}
-		Eventually(leader.shows).WithContext(ctx).WithArguments("/v1/swarms?namespace="+in, reader).Should(MatchJSON(`{"items": [{"namespace": "` + in + `", "name": "research",
+		Eventually(leader.mustGet).WithContext(ctx).WithArguments("/v1/swarms?namespace="+ns, reader).Should(MatchJSON(`{"items": [{"namespace": "` + ns + `", "name": "research",
 			"phase": "", "replicas": 0, "activeAgents": 0, "tasks": {"pending": 0, "running": 0, "completed": 0, "failed": 0}, "ready": false, "reason": ""}]}`))
-		path, item := "/v1/tasks?swarm=research&limit=2&namespace="+in, func(name string) string {
-			return `{"namespace": "` + in + `", "name": "` + name + `", "swarm": "research", "phase": "", "progress": 0, "priority": "medium", "attempt": 0, "reason": "", "agents": []}`
+		path, item := "/v1/tasks?swarm=research&limit=2&namespace="+ns, func(name string) string {
+			return `{"namespace": "` + ns + `", "name": "` + name + `", "swarm": "research", "phase": "", "progress": 0, "priority": "medium", "attempt": 0, "reason": "", "agents": []}`
 		}
-		Eventually(leader.shows).WithContext(ctx).WithArguments(path, reader).Should(MatchJSON(`{"items": [` + item("a") + `,` + item("b") + `], "continue": "` + in + `/b"}`))
-		Expect(leader.shows(ctx, path+"&continue="+in+"/b", reader)).To(MatchJSON(`{"items": [` + item("c") + `]}`))
+		Eventually(leader.mustGet).WithContext(ctx).WithArguments(path, reader).Should(MatchJSON(`{"items": [` + item("a") + `,` + item("b") + `], "continue": "` + ns + `/b"}`))
+		Expect(leader.mustGet(ctx, path+"&continue="+ns+"/b", reader)).To(MatchJSON(`{"items": [` + item("c") + `]}`))
 	})
 
 	It("answers on a standby as well", func(ctx SpecContext) {
-		cameras(ctx, in)
+		cameras(ctx, ns)
 		Eventually(session.Err).Should(gbytes.Say("Successfully acquired lease"))
 		port := ports.Free()
-		program(only("nowhere"), "SWARM_API_PORT="+port, "SWARM_HEALTH_PORT="+ports.Free(), "SWARM_LINK_PORT="+ports.Free())
-		Eventually(windowAt(port).shows).WithContext(ctx).WithArguments("/v1/pools/"+in+"/cameras/workers/swarm-worker-0", reader).Should(ContainSubstring("stream:cctv0"))
+		startOperator(onlyNamespace("nowhere"), "SWARM_API_PORT="+port, "SWARM_HEALTH_PORT="+ports.Free(), "SWARM_LINK_PORT="+ports.Free())
+		Eventually(newAPIClient(port).mustGet).WithContext(ctx).WithArguments("/v1/pools/"+ns+"/cameras/workers/swarm-worker-0", reader).Should(ContainSubstring("stream:cctv0"))
 	})
 })
 
 // cameras is a pool as its controller leaves it, made by hand.
-func cameras(ctx context.Context, in string) {
+func cameras(ctx context.Context, ns string) {
 	GinkgoHelper()
-	pool := &v1alpha1.WorkerPool{ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: "cameras"}}
+	pool := &v1alpha1.WorkerPool{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "cameras"}}
 	pool.Spec.Workers.Name = "swarm-worker"
 	Expect(api.Create(ctx, pool)).To(Succeed())
 	waiting := v1alpha1.NotReady(1, v1alpha1.ReasonConverging, "waits for swarm-worker-1")
@@ -137,7 +137,7 @@ func cameras(ctx context.Context, in string) {
 	}
 	Expect(api.Status().Update(ctx, pool)).To(Succeed())
 	Expect(api.Create(ctx, &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: "swarm-worker-config", Labels: map[string]string{v1alpha1.LabelPool: "cameras"}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "swarm-worker-config", Labels: map[string]string{v1alpha1.LabelPool: "cameras"}},
 		Data: map[string]string{"config.yml": `version: 7
 workloads:
   swarm-worker-0:
@@ -154,16 +154,16 @@ workloads:
 }
 
 // allowIn lets a service account get and list kinds of ours in its own namespace.
-func allowIn(ctx context.Context, in, account string, kinds ...string) {
+func allowIn(ctx context.Context, ns, account string, kinds ...string) {
 	GinkgoHelper()
 	role := &rbacv1.Role{
-		ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: account},
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: account},
 		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{"swarm.io"}, Resources: kinds, Verbs: []string{"get", "list"}}},
 	}
 	Expect(api.Create(ctx, role)).To(Succeed())
 	Expect(api.Create(ctx, &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: account},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: in, Name: account}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: account},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: ns, Name: account}},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: account},
 	})).To(Succeed())
 }

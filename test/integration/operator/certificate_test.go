@@ -20,27 +20,27 @@ import (
 
 var _ = Describe("The certificate of the metrics", Serial, func() {
 	It("is verified by the CA in the ConfigMap and by no other, also after all of it was made anew", func(ctx SpecContext) {
-		in, port := namespace(ctx, nil), ports.Free()
-		reader := token(ctx, in, "reader")
-		allow(ctx, "swarm-metrics-reader", rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: in, Name: "reader"},
+		ns, port := namespace(ctx, nil), ports.Free()
+		reader := token(ctx, ns, "reader")
+		allow(ctx, "swarm-metrics-reader", rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: ns, Name: "reader"},
 			rbacv1.PolicyRule{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}})
-		program(only(in), "SWARM_METRICS_ENABLED=true", "SWARM_METRICS_PORT="+port)
-		Eventually(scrapedTrusting).WithContext(ctx).WithArguments(port, reader, publishedCA).Should(Equal(http.StatusOK))
+		startOperator(onlyNamespace(ns), "SWARM_METRICS_ENABLED=true", "SWARM_METRICS_PORT="+port)
+		Eventually(scrapeWithCA).WithContext(ctx).WithArguments(port, reader, publishedCA).Should(Equal(http.StatusOK))
 
-		_, err := scrapedTrusting(ctx, port, reader, func(context.Context) (string, error) { return otherCA() })
+		_, err := scrapeWithCA(ctx, port, reader, func(context.Context) (string, error) { return newForeignCA() })
 		var unknown x509.UnknownAuthorityError
 		Expect(errors.As(err, &unknown)).To(BeTrue(), "%v", err)
 
 		former, err := publishedCA(ctx)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(api.Delete(ctx, at(&corev1.ConfigMap{}, system, "swarm-operator-ca"))).To(Succeed())
+		Expect(api.Delete(ctx, objectAt(&corev1.ConfigMap{}, system, "swarm-operator-ca"))).To(Succeed())
 		Eventually(publishedCA).WithContext(ctx).Should(Equal(former), "it is restored")
 
-		Expect(api.Delete(ctx, at(&corev1.Secret{}, system, "swarm-operator-link"))).To(Succeed())
+		Expect(api.Delete(ctx, objectAt(&corev1.Secret{}, system, "swarm-operator-link"))).To(Succeed())
 		Eventually(publishedCA).WithContext(ctx).ShouldNot(Equal(former), "another CA is made")
-		Eventually(scrapedTrusting).WithContext(ctx).WithArguments(port, reader, publishedCA).Should(Equal(http.StatusOK))
+		Eventually(scrapeWithCA).WithContext(ctx).WithArguments(port, reader, publishedCA).Should(Equal(http.StatusOK))
 		Eventually(func(ctx context.Context) error {
-			_, err := scrapedTrusting(ctx, port, reader, func(context.Context) (string, error) { return former, nil })
+			_, err := scrapeWithCA(ctx, port, reader, func(context.Context) (string, error) { return former, nil })
 			return err
 		}).WithContext(ctx).Should(HaveOccurred(), "the former CA is worth nothing")
 	})
@@ -53,14 +53,14 @@ func publishedCA(ctx context.Context) (string, error) {
 	return found.Data["ca.crt"], err
 }
 
-// otherCA is one that has signed nothing here.
-func otherCA() (string, error) {
+// newForeignCA is one that has signed nothing here.
+func newForeignCA() (string, error) {
 	text, _, err := cert.GenerateSelfSignedCertKey("swarm-operator-metrics.swarm-system.svc", nil, nil)
 	return string(text), err
 }
 
-// scrapedTrusting scrapes the metrics like the ServiceMonitor, with the CA that is given, and returns the status.
-func scrapedTrusting(ctx context.Context, port, token string, ca func(context.Context) (string, error)) (int, error) {
+// scrapeWithCA scrapes the metrics like the ServiceMonitor, with the CA that is given, and returns the status.
+func scrapeWithCA(ctx context.Context, port, token string, ca func(context.Context) (string, error)) (int, error) {
 	bundle, err := ca(ctx)
 	if err != nil {
 		return 0, err

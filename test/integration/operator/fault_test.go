@@ -23,8 +23,8 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
 )
 
-// behindProxy is the setting by which an operator reaches the API server through a proxy of its own.
-func behindProxy(ctx context.Context, hook func(*http.Request) int) string {
+// proxyKubeconfigSetting is the setting by which an operator reaches the API server through a proxy of its own.
+func proxyKubeconfigSetting(ctx context.Context, hook func(*http.Request) int) string {
 	GinkgoHelper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	DeferCleanup(cancel)
@@ -37,15 +37,15 @@ func behindProxy(ctx context.Context, hook func(*http.Request) int) string {
 
 // failures500 answers requests about a resource with an internal error, and notes when they came.
 type failures500 struct {
-	path string
-	off  atomic.Bool
+	path     string
+	disabled atomic.Bool
 
 	lock  sync.Mutex
 	times []time.Time
 }
 
 func (f *failures500) hook(request *http.Request) int {
-	if f.off.Load() || request.Method == http.MethodGet || !strings.HasPrefix(request.URL.Path, f.path) {
+	if f.disabled.Load() || request.Method == http.MethodGet || !strings.HasPrefix(request.URL.Path, f.path) {
 		return 0
 	}
 	f.lock.Lock()
@@ -70,11 +70,11 @@ func leastWait(failures int) time.Duration { return 10 * time.Millisecond << (fa
 
 var _ = Describe("The operator, when the API server", Serial, func() {
 	It("[S17/growing-spacing] [S17/retries-metric] answers with internal errors, tries again ever later, and goes on when that is over", func(ctx SpecContext) {
-		in, metrics := namespace(ctx, nil), ports.Free()
-		broken := &failures500{path: "/apis/apps/v1/namespaces/" + in + "/statefulsets"}
-		program(behindProxy(ctx, broken.hook), only(in), "SWARM_CONTROLLER_RESYNC_PERIOD=1h",
+		ns, metrics := namespace(ctx, nil), ports.Free()
+		broken := &failures500{path: "/apis/apps/v1/namespaces/" + ns + "/statefulsets"}
+		startOperator(proxyKubeconfigSetting(ctx, broken.hook), onlyNamespace(ns), "SWARM_CONTROLLER_RESYNC_PERIOD=1h",
 			"SWARM_METRICS_ENABLED=true", "SWARM_METRICS_SECURE=false", "SWARM_METRICS_PORT="+metrics)
-		swarm := team(in, "ants", 1)
+		swarm := newTeam(ns, "ants", 1)
 		Expect(api.Create(ctx, swarm)).To(Succeed())
 		// The first tries come together with what the operator has just made. The later ones have nothing but the back-off to wait for.
 		const tries, last = 8, 3
@@ -86,52 +86,52 @@ var _ = Describe("The operator, when the API server", Serial, func() {
 		}
 		Expect(series(ctx, metrics, "workqueue_retries_total", `name="swarm"`)).To(BeNumerically(">=", tries))
 
-		broken.off.Store(true)
-		Eventually(gone).WithContext(ctx).WithArguments(at(&appsv1.StatefulSet{}, in, "ants-worker")).Should(BeFalse())
+		broken.disabled.Store(true)
+		Eventually(isDeleted).WithContext(ctx).WithArguments(objectAt(&appsv1.StatefulSet{}, ns, "ants-worker")).Should(BeFalse())
 		Eventually(condition).WithContext(ctx).WithArguments(swarm).Should(ContainSubstring("1 have a ready pod"))
 	})
 
 	// The leader loses its Lease and nothing else: it still receives every change, and whatever it would write is accepted.
 	It("[K11/operator-no-overlap, R15/controllers-by-leader] does not renew its Lease, stops writing before the other starts", func(ctx SpecContext) {
-		in := namespace(ctx, nil)
-		if _, err := audit.Requests(in); err != nil {
+		ns := namespace(ctx, nil)
+		if _, err := audit.Requests(ns); err != nil {
 			Skip(err.Error())
 		}
 		var cut atomic.Bool
-		settings := []string{only(in), "SWARM_CONTROLLER_LEADER_ELECTION_NAMESPACE=" + in, "SWARM_CONTROLLER_LEADER_ELECTION_LEASE_DURATION=6s"}
+		settings := []string{onlyNamespace(ns), "SWARM_CONTROLLER_LEADER_ELECTION_NAMESPACE=" + ns, "SWARM_CONTROLLER_LEADER_ELECTION_LEASE_DURATION=6s"}
 		start := func(name string, block *atomic.Bool) *gexec.Session {
 			hook := func(request *http.Request) int {
-				request.Header.Set("User-Agent", name+"-"+in)
+				request.Header.Set("User-Agent", name+"-"+ns)
 				if block.Load() && strings.Contains(request.URL.Path, "/leases/") {
 					<-request.Context().Done() // as when packets are lost
 				}
 				return 0
 			}
-			return program(append(settings, behindProxy(ctx, hook), "SWARM_LINK_PORT="+ports.Free())...)
+			return startOperator(append(settings, proxyKubeconfigSetting(ctx, hook), "SWARM_LINK_PORT="+ports.Free())...)
 		}
 		first := start("first", &cut)
 		Eventually(first.Err).Should(gbytes.Say("Successfully acquired lease"))
 		second := start("second", &atomic.Bool{})
 		Eventually(second.Err).Should(gbytes.Say("caches synced"))
-		Expect(api.Create(ctx, team(in, "ants", 1))).To(Succeed())
-		disturb(ctx, at(&corev1.ConfigMap{}, in, "ants-config"))
-		Eventually(writesOf).WithArguments("first-" + in).ShouldNot(BeEmpty())
+		Expect(api.Create(ctx, newTeam(ns, "ants", 1))).To(Succeed())
+		disturb(ctx, objectAt(&corev1.ConfigMap{}, ns, "ants-config"))
+		Eventually(writeRequests).WithArguments("first-" + ns).ShouldNot(BeEmpty())
 
 		cut.Store(true)
 		parted := time.Now()
-		Eventually(writesOf).WithArguments("first-"+in).Should(ContainElement(HaveField("Received", BeTemporally(">", parted))), "it can still write")
-		Expect(writesOf("second-" + in)).To(BeEmpty())
+		Eventually(writeRequests).WithArguments("first-"+ns).Should(ContainElement(HaveField("Received", BeTemporally(">", parted))), "it can still write")
+		Expect(writeRequests("second-" + ns)).To(BeEmpty())
 		Eventually(first).Should(gexec.Exit(1))
-		Eventually(writesOf).WithArguments("second-" + in).ShouldNot(BeEmpty())
-		next := writesOf("second-" + in)[0]
-		Expect(writesOf("first-"+in)).To(HaveEach(HaveField("Answered", BeTemporally("<", next.Received))), "the first write of the other: %v", next)
+		Eventually(writeRequests).WithArguments("second-" + ns).ShouldNot(BeEmpty())
+		next := writeRequests("second-" + ns)[0]
+		Expect(writeRequests("first-"+ns)).To(HaveEach(HaveField("Answered", BeTemporally("<", next.Received))), "the first write of the other: %v", next)
 	})
 })
 
 // disturb keeps changing an object that the operator puts right again, so that a leader always has something to write.
 func disturb(ctx context.Context, config *corev1.ConfigMap) {
 	GinkgoHelper()
-	Eventually(gone).WithContext(ctx).WithArguments(config).Should(BeFalse())
+	Eventually(isDeleted).WithContext(ctx).WithArguments(config).Should(BeFalse())
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan struct{})
 	go func() {
@@ -150,8 +150,8 @@ func disturb(ctx context.Context, config *corev1.ConfigMap) {
 	})
 }
 
-// writesOf are the requests of a client that change something, as the API server has seen them.
-func writesOf(userAgent string) []audit.Request {
+// writeRequests are the requests of a client that change something, as the API server has seen them.
+func writeRequests(userAgent string) []audit.Request {
 	GinkgoHelper()
 	all, err := audit.Requests(userAgent)
 	Expect(err).NotTo(HaveOccurred())

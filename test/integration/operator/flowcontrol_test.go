@@ -21,20 +21,20 @@ type flow struct{ schema, level string }
 
 // flows are the flows of an operator's requests.
 type flows struct {
-	lock sync.Mutex
-	all  []classified
+	lock    sync.Mutex
+	entries []classifiedRequest
 }
 
-type classified struct {
+type classifiedRequest struct {
 	method, path string
 	flow         flow
 }
 
-// note implements the hook of a proxy.
-func (f *flows) note(response *http.Response) error {
+// record implements the hook of a proxy.
+func (f *flows) record(response *http.Response) error {
 	f.lock.Lock()
 	defer f.lock.Unlock()
-	f.all = append(f.all, classified{response.Request.Method, response.Request.URL.Path, flow{
+	f.entries = append(f.entries, classifiedRequest{response.Request.Method, response.Request.URL.Path, flow{
 		schema: response.Header.Get(flowcontrolv1.ResponseHeaderMatchedFlowSchemaUID),
 		level:  response.Header.Get(flowcontrolv1.ResponseHeaderMatchedPriorityLevelConfigurationUID),
 	}})
@@ -45,7 +45,7 @@ func (f *flows) note(response *http.Response) error {
 func (f *flows) last(method, part string) (last flow) {
 	f.lock.Lock()
 	defer f.lock.Unlock()
-	for _, one := range f.all {
+	for _, one := range f.entries {
 		if one.method == method && strings.Contains(one.path, part) {
 			last = one.flow
 		}
@@ -56,13 +56,13 @@ func (f *flows) last(method, part string) (last flow) {
 var _ = Describe("The flow control that is installed", Serial, func() {
 	It("puts Leases of the operator into the level of leader elections, and everything else into one of its own", func(ctx SpecContext) {
 		installAccount(ctx)
-		applied(ctx, "flowcontrol")
-		leases := installedFlow(ctx, "swarm-operator-leases", "leader-election")
-		rest := installedFlow(ctx, "swarm-operator", "swarm-operator")
+		applyManifests(ctx, "flowcontrol")
+		leases := expectedFlow(ctx, "swarm-operator-leases", "leader-election")
+		rest := expectedFlow(ctx, "swarm-operator", "swarm-operator")
 
-		in, seen := namespace(ctx, nil), &flows{}
-		program(only(in), asAccount(ctx, seen))
-		swarm := sample(ctx, in)
+		ns, seen := namespace(ctx, nil), &flows{}
+		startOperator(onlyNamespace(ns), asAccount(ctx, seen))
+		swarm := sample(ctx, ns)
 		Eventually(condition).WithContext(ctx).WithArguments(swarm).Should(ContainSubstring("6 have a ready pod"))
 		// The API server receives new FlowSchemas by a watch.
 		Eventually(seen.last).WithArguments(http.MethodPut, "/namespaces/swarm-system/leases/swarm-operator").Should(Equal(leases))
@@ -83,8 +83,8 @@ func installAccount(ctx context.Context) {
 	}
 }
 
-// applied applies a folder of deploy/kustomize, until the spec ends.
-func applied(ctx context.Context, folder ...string) {
+// applyManifests applies a folder of deploy/kustomize, until the spec ends.
+func applyManifests(ctx context.Context, folder ...string) {
 	GinkgoHelper()
 	path := fromRoot(append([]string{"deploy", "kustomize"}, folder...)...)
 	kubectl(ctx, "apply", "--server-side", "--force-conflicts", "--kustomize", path)
@@ -98,21 +98,21 @@ func kubectl(ctx context.Context, arguments ...string) {
 }
 
 // asAccount has an operator reach the API server as its service account, through a proxy that notes the flows of its requests.
-func asAccount(ctx context.Context, seen *flows) string {
+func asAccount(ctx context.Context, recorder *flows) string {
 	GinkgoHelper()
 	own := rest.AnonymousClientConfig(clusterConfig)
-	own.BearerToken = tenant{in: system}.issued(ctx, "swarm-operator")
+	own.BearerToken = tenant{namespace: system}.requestToken(ctx, "swarm-operator")
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	DeferCleanup(cancel)
-	address, err := apiproxy.Start(ctx, own, apiproxy.Options{Response: seen.note})
+	address, err := apiproxy.Start(ctx, own, apiproxy.Options{Response: recorder.record})
 	Expect(err).NotTo(HaveOccurred())
 	kubeconfig, err := apiproxy.Kubeconfig(GinkgoT().TempDir(), address)
 	Expect(err).NotTo(HaveOccurred())
 	return "KUBECONFIG=" + kubeconfig
 }
 
-// installedFlow is that of requests that match a FlowSchema, which must have this priority level.
-func installedFlow(ctx context.Context, schema, level string) flow {
+// expectedFlow is that of requests that match a FlowSchema, which must have this priority level.
+func expectedFlow(ctx context.Context, schema, level string) flow {
 	GinkgoHelper()
 	return flow{
 		schema: uidOf(ctx, &flowcontrolv1.FlowSchema{}, schema),

@@ -14,13 +14,13 @@ import (
 )
 
 // A proof shows that a key changes something that can be seen from outside.
-type proof struct {
-	ids, says string
-	show      func(SpecContext)
+type keyTest struct {
+	claims, description string
+	verify              func(SpecContext)
 }
 
-// proofs has one for every key of the configuration; that none is missing is checked here and, without a cluster, in internal/operator.
-var proofs = map[string]proof{
+// keyTests has one for every key of the configuration; that none is missing is checked here and, without a cluster, in internal/operator.
+var keyTests = map[string]keyTest{
 	"controller.cacheSyncTimeout":             {"", "a missing right to list ends the program after this time, and it says which kinds", showCacheSyncTimeout},
 	"controller.resyncPeriod":                 {"[R08]", "drift that no watch reports is repaired no later", showResync},
 	"controller.workers":                      {"[R09/spread] [R09/pool]", "so many objects are reconciled at once, 5 unless told", showWorkers},
@@ -66,67 +66,67 @@ var proofs = map[string]proof{
 
 var _ = Describe("[R07/every-key] The key", Serial, func() {
 	for _, key := range operator.Keys() {
-		known, found := proofs[key]
-		It(strings.TrimSpace(fmt.Sprintf("%s %s: %s", known.ids, key, known.says)), func(ctx SpecContext) {
+		known, found := keyTests[key]
+		It(strings.TrimSpace(fmt.Sprintf("%s %s: %s", known.claims, key, known.description)), func(ctx SpecContext) {
 			Expect(found).To(BeTrue(), "nothing shows that %s changes anything: add it to proofs", key)
-			known.show(ctx)
+			known.verify(ctx)
 		})
 	}
 })
 
-// only keeps an operator to one namespace, away from what other specs left behind.
-func only(in string) string {
-	return "SWARM_CONTROLLER_NAMESPACE_SELECTOR={matchLabels: {kubernetes.io/metadata.name: " + in + "}}"
+// onlyNamespace keeps an operator to one namespace, away from what other specs left behind.
+func onlyNamespace(ns string) string {
+	return "SWARM_CONTROLLER_NAMESPACE_SELECTOR={matchLabels: {kubernetes.io/metadata.name: " + ns + "}}"
 }
 
 func showSelector(ctx SpecContext) {
-	in, out := namespace(ctx, map[string]string{"tier": "gold"}), namespace(ctx, map[string]string{"tier": "tin"})
-	program("SWARM_CONTROLLER_NAMESPACE_SELECTOR={matchExpressions: [{key: tier, operator: In, values: [gold, silver]}]}")
+	ns, out := namespace(ctx, map[string]string{"tier": "gold"}), namespace(ctx, map[string]string{"tier": "tin"})
+	startOperator("SWARM_CONTROLLER_NAMESPACE_SELECTOR={matchExpressions: [{key: tier, operator: In, values: [gold, silver]}]}")
 	sample(ctx, out)
-	sample(ctx, in)
-	Eventually(agents).WithContext(ctx).WithArguments(in).Should(HaveLen(6))
+	sample(ctx, ns)
+	Eventually(agents).WithContext(ctx).WithArguments(ns).Should(HaveLen(6))
 	Expect(agents(ctx, out)).To(BeEmpty())
 }
 
 func showNamespaces(ctx SpecContext) {
 	one, two, out := namespace(ctx, nil), namespace(ctx, nil), namespace(ctx, nil)
-	program("SWARM_CONTROLLER_NAMESPACES=" + one + ", " + two)
-	for _, in := range []string{out, one, two} {
-		sample(ctx, in)
+	startOperator("SWARM_CONTROLLER_NAMESPACES=" + one + ", " + two)
+	for _, ns := range []string{out, one, two} {
+		sample(ctx, ns)
 	}
-	for _, in := range []string{one, two} {
-		Eventually(agents).WithContext(ctx).WithArguments(in).Should(HaveLen(6))
+	for _, ns := range []string{one, two} {
+		Eventually(agents).WithContext(ctx).WithArguments(ns).Should(HaveLen(6))
 	}
 	Expect(agents(ctx, out)).To(BeEmpty())
 }
 
 func showLinkPort(ctx SpecContext) {
-	in, port := namespace(ctx, nil), ports.Free()
-	program(only(in), "SWARM_LINK_PORT="+port)
-	sample(ctx, in)
-	Eventually(pods).WithContext(ctx).WithArguments(in).Should(ContainElement(coder))
-	Expect(dialed(ctx, in).address).To(HaveSuffix(":" + port))
-	Eventually(welcomed).WithContext(ctx).WithArguments(in, dialed(ctx, in)).Should(Succeed())
+	ns, port := namespace(ctx, nil), ports.Free()
+	startOperator(onlyNamespace(ns), "SWARM_LINK_PORT="+port)
+	sample(ctx, ns)
+	Eventually(pods).WithContext(ctx).WithArguments(ns).Should(ContainElement(coder))
+	Expect(linkDestination(ctx, ns).address).To(HaveSuffix(":" + port))
+	Eventually(expectWelcome).WithContext(ctx).WithArguments(ns, linkDestination(ctx, ns)).Should(Succeed())
 }
 
 func showLinkAddress(ctx SpecContext) {
-	in := namespace(ctx, nil)
-	program(only(in), "SWARM_LINK_ADDRESS=agents.example.test:443")
-	sample(ctx, in)
-	Eventually(pods).WithContext(ctx).WithArguments(in).Should(ContainElement(coder))
-	Expect(dialed(ctx, in).address).To(Equal("agents.example.test:443"))
+	ns := namespace(ctx, nil)
+	startOperator(onlyNamespace(ns), "SWARM_LINK_ADDRESS=agents.example.test:443")
+	sample(ctx, ns)
+	Eventually(pods).WithContext(ctx).WithArguments(ns).Should(ContainElement(coder))
+	Expect(linkDestination(ctx, ns).address).To(Equal("agents.example.test:443"))
 }
 
 func showAgentLease(ctx SpecContext) {
-	in := namespace(ctx, nil)
-	program(only(in), "SWARM_LINK_AGENT_LEASE=50s")
-	sample(ctx, in)
-	Eventually(pods).WithContext(ctx).WithArguments(in).Should(ContainElement(coder))
-	Eventually(leaseTold).WithContext(ctx).WithArguments(in).Should(Equal(50 * time.Second))
+	ns := namespace(ctx, nil)
+	startOperator(onlyNamespace(ns), "SWARM_LINK_AGENT_LEASE=50s")
+	sample(ctx, ns)
+	Eventually(pods).WithContext(ctx).WithArguments(ns).Should(ContainElement(coder))
+	Eventually(advertisedLease).WithContext(ctx).WithArguments(ns).Should(Equal(50 * time.Second))
 }
 
-// leaseTold returns the lease duration that an agent receives when it connects now.
-func leaseTold(ctx context.Context, in string) (time.Duration, error) {
-	answer, err := hello(ctx, in, dialed(ctx, in))
+// advertisedLease returns the lease duration that an agent receives when it connects now.
+func advertisedLease(ctx context.Context, ns string) (time.Duration, error) {
+	answer, err := hello(ctx, ns, linkDestination(ctx, ns))
 	return answer.GetWelcome().GetLease().AsDuration(), err
 }

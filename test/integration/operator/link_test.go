@@ -29,30 +29,30 @@ import (
 )
 
 var _ = Describe("The link", Serial, func() {
-	var in string
+	var ns string
 	var leader *gexec.Session
 
 	BeforeEach(func(ctx SpecContext) {
-		in = namespace(ctx, nil)
-		leader = program("SWARM_LINK_AGENT_LEASE=40s", "SWARM_CONTROLLER_RESYNC_PERIOD=1h") // what happens is caused by watches
+		ns = namespace(ctx, nil)
+		leader = startOperator("SWARM_LINK_AGENT_LEASE=40s", "SWARM_CONTROLLER_RESYNC_PERIOD=1h") // what happens is caused by watches
 		Eventually(leader.Err).Should(gbytes.Say("Successfully acquired lease"))
-		sample(ctx, in)
-		Eventually(pods).WithContext(ctx).WithArguments(in).Should(ContainElement(coder))
+		sample(ctx, ns)
+		Eventually(pods).WithContext(ctx).WithArguments(ns).Should(ContainElement(coder))
 	})
 
 	It("takes an agent that knows only what its pod was told", func(ctx SpecContext) {
 		secret, err := authoritySecret(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(secret.Type).To(Equal(corev1.SecretTypeOpaque))
-		Expect(published(ctx, in)).To(Equal(string(secret.Data["ca.crt"])))
-		Eventually(leaseTold).WithContext(ctx).WithArguments(in).Should(Equal(40 * time.Second))
-		answer, err := hello(ctx, in, dialed(ctx, in))
+		Expect(publishedSwarmCA(ctx, ns)).To(Equal(string(secret.Data["ca.crt"])))
+		Eventually(advertisedLease).WithContext(ctx).WithArguments(ns).Should(Equal(40 * time.Second))
+		answer, err := hello(ctx, ns, linkDestination(ctx, ns))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(answer.GetWelcome().GetTerm()).To(BeNumerically(">", 0))
 	})
 
 	It("has a new CA, and the same term, when the Secret is deleted, and publishes the CA", func(ctx SpecContext) {
-		old, err := published(ctx, in)
+		old, err := publishedSwarmCA(ctx, ns)
 		Expect(err).NotTo(HaveOccurred())
 		secret, err := authoritySecret(ctx)
 		Expect(err).NotTo(HaveOccurred())
@@ -60,10 +60,10 @@ var _ = Describe("The link", Serial, func() {
 		Expect(term).NotTo(BeEmpty())
 		Expect(api.Delete(ctx, secret)).To(Succeed())
 		began := time.Now()
-		Eventually(published).WithContext(ctx).WithArguments(in).Should(And(Not(BeEmpty()), Not(Equal(old))))
+		Eventually(publishedSwarmCA).WithContext(ctx).WithArguments(ns).Should(And(Not(BeEmpty()), Not(Equal(old))))
 		AddReportEntry("a new CA is in the swarm's ConfigMap after", ReportEntryVisibilityAlways, fmt.Sprintf("%.1f s", time.Since(began).Seconds()))
-		Expect(welcomed(ctx, in, dialed(ctx, in))).To(Succeed())
-		_, err = helloTrusting(ctx, in, dialed(ctx, in), old)
+		Expect(expectWelcome(ctx, ns, linkDestination(ctx, ns))).To(Succeed())
+		_, err = helloTrusting(ctx, ns, linkDestination(ctx, ns), old)
 		Expect(err).To(MatchError(ContainSubstring("unknown authority")))
 		made, err := authoritySecret(ctx)
 		Expect(err).NotTo(HaveOccurred())
@@ -71,29 +71,29 @@ var _ = Describe("The link", Serial, func() {
 	})
 
 	It("is shown by a standby, which knows the agent and sends it to the leader", func(ctx SpecContext) {
-		toLeader := dialed(ctx, in)
+		toLeader := linkDestination(ctx, ns)
 		port := ports.Free()
-		standby := program("SWARM_LINK_PORT=" + port)
+		standby := startOperator("SWARM_LINK_PORT=" + port)
 		Eventually(standby.Err).Should(gbytes.Say("caches synced"))
 		toStandby := destination{address: net.JoinHostPort(toLeader.name, port), name: toLeader.name}
 		Eventually(func(ctx context.Context) (string, error) {
-			answer, err := hello(ctx, in, toStandby)
+			answer, err := hello(ctx, ns, toStandby)
 			return answer.GetRedirect().GetAddress(), err
 		}).WithContext(ctx).Should(Equal(toLeader.address))
 
 		Eventually(leader.Terminate()).Should(gexec.Exit(0))
-		Eventually(welcomed).WithContext(ctx).WithArguments(in, toStandby).Should(Succeed())
+		Eventually(expectWelcome).WithContext(ctx).WithArguments(ns, toStandby).Should(Succeed())
 	})
 })
 
 var _ = Describe("link.address", Serial, func() {
 	It("is what pods are told, and what the certificate is for", func(ctx SpecContext) {
-		in := namespace(ctx, nil)
-		program("SWARM_LINK_ADDRESS=swarm.example.test:443")
-		sample(ctx, in)
-		Eventually(pods).WithContext(ctx).WithArguments(in).Should(ContainElement(coder))
-		Expect(dialed(ctx, in)).To(Equal(destination{"swarm.example.test:443", "swarm.example.test"}))
-		Eventually(welcomed).WithContext(ctx).WithArguments(in, destination{"127.0.0.1:" + linkPort, "swarm.example.test"}).Should(Succeed())
+		ns := namespace(ctx, nil)
+		startOperator("SWARM_LINK_ADDRESS=swarm.example.test:443")
+		sample(ctx, ns)
+		Eventually(pods).WithContext(ctx).WithArguments(ns).Should(ContainElement(coder))
+		Expect(linkDestination(ctx, ns)).To(Equal(destination{"swarm.example.test:443", "swarm.example.test"}))
+		Eventually(expectWelcome).WithContext(ctx).WithArguments(ns, destination{"127.0.0.1:" + linkPort, "swarm.example.test"}).Should(Succeed())
 	})
 })
 
@@ -105,21 +105,21 @@ func authoritySecret(ctx context.Context) (*corev1.Secret, error) {
 	return secret, api.Get(ctx, client.ObjectKey{Namespace: system, Name: authority.SecretName}, secret)
 }
 
-// published is the CA in the swarm's ConfigMap.
-func published(ctx context.Context, in string) (string, error) {
+// publishedSwarmCA is the CA in the swarm's ConfigMap.
+func publishedSwarmCA(ctx context.Context, ns string) (string, error) {
 	config := &corev1.ConfigMap{}
-	err := api.Get(ctx, client.ObjectKey{Namespace: in, Name: "research-config"}, config)
+	err := api.Get(ctx, client.ObjectKey{Namespace: ns, Name: "research-config"}, config)
 	return config.Data["ca.crt"], err
 }
 
 // A destination is an address and the name that the server there must prove.
 type destination struct{ address, name string }
 
-// dialed is where the swarm's pods dial.
-func dialed(ctx context.Context, in string) destination {
+// linkDestination is where the swarm's pods dial.
+func linkDestination(ctx context.Context, ns string) destination {
 	GinkgoHelper()
 	workload := &appsv1.StatefulSet{}
-	Expect(api.Get(ctx, client.ObjectKey{Namespace: in, Name: "research-coder"}, workload)).To(Succeed())
+	Expect(api.Get(ctx, client.ObjectKey{Namespace: ns, Name: "research-coder"}, workload)).To(Succeed())
 	for _, variable := range workload.Spec.Template.Spec.Containers[0].Env {
 		if variable.Name == "SWARM_LINK_ADDRESS" {
 			host, _, err := net.SplitHostPort(variable.Value)
@@ -131,8 +131,8 @@ func dialed(ctx context.Context, in string) destination {
 	return destination{}
 }
 
-func welcomed(ctx context.Context, in string, to destination) error {
-	answer, err := hello(ctx, in, to)
+func expectWelcome(ctx context.Context, ns string, to destination) error {
+	answer, err := hello(ctx, ns, to)
 	if err == nil && answer.GetWelcome() == nil {
 		return fmt.Errorf("answered with %v", answer)
 	}
@@ -140,26 +140,26 @@ func welcomed(ctx context.Context, in string, to destination) error {
 }
 
 // hello is an agent that trusts the CA in its ConfigMap, and returns the operator's first answer.
-func hello(ctx context.Context, in string, to destination) (*linkv1.OperatorMessage, error) {
-	trusted, err := published(ctx, in)
+func hello(ctx context.Context, ns string, to destination) (*linkv1.OperatorMessage, error) {
+	trusted, err := publishedSwarmCA(ctx, ns)
 	if err != nil {
 		return nil, err
 	}
-	return helloTrusting(ctx, in, to, trusted)
+	return helloTrusting(ctx, ns, to, trusted)
 }
 
-func helloTrusting(ctx context.Context, in string, to destination, bundle string) (*linkv1.OperatorMessage, error) {
-	token, err := projected(ctx, in)
+func helloTrusting(ctx context.Context, ns string, to destination, bundle string) (*linkv1.OperatorMessage, error) {
+	token, err := requestProjectedToken(ctx, ns)
 	if err != nil {
 		return nil, err
 	}
-	return greeting(ctx, credential{in, token}, to, bundle)
+	return sendHello(ctx, credential{ns, token}, to, bundle)
 }
 
 // A credential is what an agent shows: the namespace that it claims, and the proof.
-type credential struct{ in, token string }
+type credential struct{ namespace, token string }
 
-func greeting(ctx context.Context, shown credential, to destination, bundle string) (*linkv1.OperatorMessage, error) {
+func sendHello(ctx context.Context, cred credential, to destination, bundle string) (*linkv1.OperatorMessage, error) {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM([]byte(bundle))
 	secure := credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS13, RootCAs: roots, ServerName: to.name})
@@ -168,28 +168,28 @@ func greeting(ctx context.Context, shown credential, to destination, bundle stri
 		return nil, err
 	}
 	defer connection.Close()
-	ctx, cancel := context.WithTimeout(metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+shown.token), 10*time.Second)
+	ctx, cancel := context.WithTimeout(metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+cred.token), 10*time.Second)
 	defer cancel()
 	stream, err := linkv1.NewLinkClient(connection).Connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	said := &linkv1.Hello{Protocol: linkv1.Protocol, Namespace: shown.in, Swarm: "research", Agent: coder, Slots: 1}
+	said := &linkv1.Hello{Protocol: linkv1.Protocol, Namespace: cred.namespace, Swarm: "research", Agent: coder, Slots: 1}
 	_ = stream.Send(&linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Hello{Hello: said}}) // Recv returns the error
 	return stream.Recv()
 }
 
-// projected is a token as the kubelet would put it into the agent's pod.
-func projected(ctx context.Context, in string) (string, error) {
+// requestProjectedToken is a token as the kubelet would put it into the agent's pod.
+func requestProjectedToken(ctx context.Context, ns string) (string, error) {
 	pod := &corev1.Pod{}
-	if err := api.Get(ctx, client.ObjectKey{Namespace: in, Name: coder}, pod); err != nil {
+	if err := api.Get(ctx, client.ObjectKey{Namespace: ns, Name: coder}, pod); err != nil {
 		return "", err
 	}
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
 		Audiences: []string{link.Audience}, ExpirationSeconds: new(int64(600)),
 		BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID},
 	}}
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: "default"}}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "default"}}
 	err := api.SubResource("token").Create(ctx, account, request)
 	return request.Status.Token, err
 }

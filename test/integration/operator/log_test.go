@@ -23,8 +23,8 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
 )
 
-// logged are the lines of the log so far. A line that is not JSON has nothing but a key "broken".
-func logged(session *gexec.Session) []map[string]any {
+// logEntries are the lines of the log so far. A line that is not JSON has nothing but a key "broken".
+func logEntries(session *gexec.Session) []map[string]any {
 	var lines []map[string]any
 	for line := range strings.Lines(string(session.Err.Contents())) {
 		if !strings.HasSuffix(line, "\n") {
@@ -39,11 +39,11 @@ func logged(session *gexec.Session) []map[string]any {
 	return lines
 }
 
-// life is an operator that has seen a swarm through to its last ready pod and was stopped then.
-func life(ctx context.Context, in string, settings ...string) *gexec.Session {
+// runToReady is an operator that has seen a swarm through to its last ready pod and was stopped then.
+func runToReady(ctx context.Context, ns string, settings ...string) *gexec.Session {
 	GinkgoHelper()
-	session := program(append(settings, only(in))...)
-	swarm := named(ctx, in, "research")
+	session := startOperator(append(settings, onlyNamespace(ns))...)
+	swarm := createSampleNamed(ctx, ns, "research")
 	Eventually(condition).WithContext(ctx).WithArguments(swarm).Should(ContainSubstring("6 have a ready pod"))
 	Eventually(session.Terminate()).Should(gexec.Exit(0))
 	Expect(session.Out.Contents()).To(BeEmpty(), "standard output is not for logs")
@@ -51,17 +51,17 @@ func life(ctx context.Context, in string, settings ...string) *gexec.Session {
 }
 
 func showLevel(ctx SpecContext) {
-	told := map[string]string{}
+	byLevel := map[string]string{}
 	for _, level := range []string{"debug", "info", "error"} { // and warn in internal/operator
-		told[level] = string(life(ctx, namespace(ctx, nil), "SWARM_LOGGING_LEVEL="+level).Err.Contents())
+		byLevel[level] = string(runToReady(ctx, namespace(ctx, nil), "SWARM_LOGGING_LEVEL="+level).Err.Contents())
 	}
-	Expect(told["debug"]).To(And(ContainSubstring(`"msg":"reconciled"`), ContainSubstring(`"msg":"starting"`)))
-	Expect(told["info"]).To(And(Not(ContainSubstring(`"msg":"reconciled"`)), ContainSubstring(`"msg":"starting"`)))
-	Expect(told["error"]).To(BeEmpty())
+	Expect(byLevel["debug"]).To(And(ContainSubstring(`"msg":"reconciled"`), ContainSubstring(`"msg":"starting"`)))
+	Expect(byLevel["info"]).To(And(Not(ContainSubstring(`"msg":"reconciled"`)), ContainSubstring(`"msg":"starting"`)))
+	Expect(byLevel["error"]).To(BeEmpty())
 }
 
 func showFormat(ctx SpecContext) {
-	text := string(life(ctx, namespace(ctx, nil), "SWARM_LOGGING_FORMAT=text").Err.Contents())
+	text := string(runToReady(ctx, namespace(ctx, nil), "SWARM_LOGGING_FORMAT=text").Err.Contents())
 	for line := range strings.Lines(text) {
 		Expect(line).To(MatchRegexp(`^time=\S+ level=[A-Z]+ msg=("|\S)`))
 	}
@@ -70,47 +70,47 @@ func showFormat(ctx SpecContext) {
 
 var _ = Describe("The log", Serial, func() {
 	It("[R17/json] [R17/reconcile-id] [R17/request-id] is JSON from the first line to the last, and says which reconcile or request a line is of", func(ctx SpecContext) {
-		in, port, webhook := namespace(ctx, nil), ports.Free(), ports.Free()
-		quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: "none"}}
+		ns, port, webhook := namespace(ctx, nil), ports.Free(), ports.Free()
+		quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "none"}}
 		quota.Spec.Hard = corev1.ResourceList{"count/services": resource.MustParse("0")}
 		Expect(api.Create(ctx, quota)).To(Succeed())
 		Eventually(func() (corev1.ResourceList, error) {
 			err := api.Get(ctx, client.ObjectKeyFromObject(quota), quota)
 			return quota.Status.Hard, err
 		}).Should(HaveKey(corev1.ResourceName("count/services")), "a quota applies from then on")
-		session := program(append(answering(in, webhook), "SWARM_LOGGING_LEVEL=debug", "SWARM_METRICS_ENABLED=true", "SWARM_METRICS_PORT="+port)...)
-		installed(ctx, in, webhook, nil)
-		named(ctx, in, "research")
+		session := startOperator(append(webhookSettings(ns, webhook), "SWARM_LOGGING_LEVEL=debug", "SWARM_METRICS_ENABLED=true", "SWARM_METRICS_PORT="+port)...)
+		registerWebhook(ctx, ns, webhook, nil)
+		createSampleNamed(ctx, ns, "research")
 		Eventually(failures).WithArguments(session).ShouldNot(BeEmpty())
-		Eventually(refusal).WithContext(ctx).WithArguments(in).Should(MatchError(ContainSubstring(noPool)))
+		Eventually(createStrayPod).WithContext(ctx).WithArguments(ns).Should(MatchError(ContainSubstring(noPool)))
 		Eventually(func() string {
 			_, _ = code(ctx, metricsURL("http", port), "") // which net/http reports to package log
 			return string(session.Err.Contents())
 		}).Should(ContainSubstring("TLS handshake error"))
 		Eventually(session.Terminate()).Should(gexec.Exit(0))
 
-		Expect(logged(session)).To(HaveEach(And(HaveKey("time"), HaveKeyWithValue("level", BeElementOf("DEBUG", "INFO", "WARN", "ERROR")), HaveKey("msg"))), "lines that are broken or lack something")
+		Expect(logEntries(session)).To(HaveEach(And(HaveKey("time"), HaveKeyWithValue("level", BeElementOf("DEBUG", "INFO", "WARN", "ERROR")), HaveKey("msg"))), "lines that are broken or lack something")
 		Expect(failures(session)).To(HaveEach(And(
-			HaveKeyWithValue("controller", "swarm"), HaveKeyWithValue("namespace", in), HaveKeyWithValue("name", "research"),
+			HaveKeyWithValue("controller", "swarm"), HaveKeyWithValue("namespace", ns), HaveKeyWithValue("name", "research"),
 			HaveKeyWithValue("reconcileID", Not(BeEmpty())), HaveKeyWithValue("err", ContainSubstring("exceeded quota")))))
-		Expect(logged(session)).To(ContainElement(And(
-			HaveKeyWithValue("msg", "admission reviewed"), HaveKeyWithValue("namespace", in), HaveKeyWithValue("name", "stray"),
+		Expect(logEntries(session)).To(ContainElement(And(
+			HaveKeyWithValue("msg", "admission reviewed"), HaveKeyWithValue("namespace", ns), HaveKeyWithValue("name", "stray"),
 			HaveKeyWithValue("requestID", Not(BeEmpty())), HaveKeyWithValue("allowed", false), HaveKeyWithValue("reason", ContainSubstring(noPool)))))
-		Expect(unrelated(session)).To(HaveEach(MatchRegexp(ofTheProcess)), "lines of a reconcile or a request without its ID")
+		Expect(uncorrelatedMessages(session)).To(HaveEach(MatchRegexp(processMessages)), "lines of a reconcile or a request without its ID")
 	})
 
 	It("has neither keys nor tokens in it, not even at debug", func(ctx SpecContext) {
-		in, port := namespace(ctx, nil), ports.Free()
-		reader := token(ctx, in, "reader")
-		session := program(only(in), "SWARM_LOGGING_LEVEL=debug", "SWARM_METRICS_ENABLED=true", "SWARM_METRICS_PORT="+port)
-		named(ctx, in, "research")
-		Eventually(pods).WithContext(ctx).WithArguments(in).Should(ContainElement(coder))
-		Eventually(welcomed).WithContext(ctx).WithArguments(in, dialed(ctx, in)).Should(Succeed())
+		ns, port := namespace(ctx, nil), ports.Free()
+		reader := token(ctx, ns, "reader")
+		session := startOperator(onlyNamespace(ns), "SWARM_LOGGING_LEVEL=debug", "SWARM_METRICS_ENABLED=true", "SWARM_METRICS_PORT="+port)
+		createSampleNamed(ctx, ns, "research")
+		Eventually(pods).WithContext(ctx).WithArguments(ns).Should(ContainElement(coder))
+		Eventually(expectWelcome).WithContext(ctx).WithArguments(ns, linkDestination(ctx, ns)).Should(Succeed())
 		Eventually(code).WithContext(ctx).WithArguments(metricsURL("https", port), reader).Should(Equal(http.StatusForbidden))
 		secret, err := authoritySecret(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(api.Delete(ctx, secret)).To(Succeed()) // so that a new one is made under our eyes
-		Eventually(published).WithContext(ctx).WithArguments(in).ShouldNot(Equal(string(secret.Data["ca.crt"])))
+		Eventually(publishedSwarmCA).WithContext(ctx).WithArguments(ns).ShouldNot(Equal(string(secret.Data["ca.crt"])))
 		renewed, err := authoritySecret(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(session.Terminate()).Should(gexec.Exit(0))
@@ -123,46 +123,46 @@ var _ = Describe("The log", Serial, func() {
 	})
 })
 
-// ofTheProcess matches what is logged outside of reconciles and requests: how the process starts and stops, its caches, its Lease, connections
+// processMessages matches what is logged outside of reconciles and requests: how the process starts and stops, its caches, its Lease, connections
 // that never became a request, and copies of Events.
-const ofTheProcess = `^(starting|stopped|caches synced, ready|the webhook has its certificate|[Ss]tarting \w+( server)?|Serving \w+ server|Registering webhook|` +
+const processMessages = `^(starting|stopped|caches synced, ready|the webhook has its certificate|[Ss]tarting \w+( server)?|Serving \w+ server|Registering webhook|` +
 	`Listing and watching|Caches populated|Exiting watch because .*|Watch close.*|Got a Retry-After response|Attempting to acquire leader lease\.\.\.|` +
 	`Successfully acquired lease|Shutdown signal received, .*|All workers finished|[Ss]hutting down .*|Stopping .*|Wait completed, .*|` +
 	`http: TLS handshake error .*|Event occurred)$`
 
-// unrelated returns the messages of lines that carry neither the ID of a reconcile nor that of a request, each message once.
-func unrelated(session *gexec.Session) []string {
-	found := map[string]bool{}
-	for _, line := range logged(session) {
+// uncorrelatedMessages returns the messages of lines that carry neither the ID of a reconcile nor that of a request, each message once.
+func uncorrelatedMessages(session *gexec.Session) []string {
+	messages := map[string]bool{}
+	for _, line := range logEntries(session) {
 		if line["reconcileID"] == nil && line["requestID"] == nil {
-			found[fmt.Sprint(line["msg"])] = true
+			messages[fmt.Sprint(line["msg"])] = true
 		}
 	}
-	return slices.Sorted(maps.Keys(found))
+	return slices.Sorted(maps.Keys(messages))
 }
 
 // failures are the lines about reconciles that failed.
 func failures(session *gexec.Session) []map[string]any {
-	var found []map[string]any
-	for _, line := range logged(session) {
+	var result []map[string]any
+	for _, line := range logEntries(session) {
 		if line["msg"] == "Reconciler error" {
-			found = append(found, line)
+			result = append(result, line)
 		}
 	}
-	return found
+	return result
 }
 
 // keysIn are the private keys in Secrets, in the ways that one may come upon them.
 func keysIn(secrets ...*corev1.Secret) []string {
 	GinkgoHelper()
-	var all []string
+	var result []string
 	for _, secret := range secrets {
 		for _, name := range []string{"ca.key", "tls.key"} {
 			block, _ := pem.Decode(secret.Data[name])
 			Expect(block).NotTo(BeNil(), name)
 			written := strings.Split(string(secret.Data[name]), "\n")
-			all = append(all, written[1], base64.StdEncoding.EncodeToString(secret.Data[name])[40:80], fmt.Sprintf("%d", block.Bytes[:16]))
+			result = append(result, written[1], base64.StdEncoding.EncodeToString(secret.Data[name])[40:80], fmt.Sprintf("%d", block.Bytes[:16]))
 		}
 	}
-	return all
+	return result
 }

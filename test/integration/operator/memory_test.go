@@ -27,9 +27,9 @@ const megabyte = 1 << 20
 
 // bulky returns workloads and a pod whose containers have a megabyte of environment each, a ConfigMap of about the largest size that the API
 // server takes, and a Service with about a megabyte of labels.
-func bulky(in string) []client.Object {
+func bulky(ns string) []client.Object {
 	labels := map[string]string{"app": "bulky"}
-	meta := metav1.ObjectMeta{Namespace: in, GenerateName: "bulky-"}
+	meta := metav1.ObjectMeta{Namespace: ns, GenerateName: "bulky-"}
 	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
 		SchedulingGates: []corev1.PodSchedulingGate{{Name: "example.test/never"}},
 		Containers:      []corev1.Container{{Name: "any", Image: "localhost/any", Env: []corev1.EnvVar{{Name: "BULK", Value: strings.Repeat("x", megabyte)}}}},
@@ -41,7 +41,7 @@ func bulky(in string) []client.Object {
 		&corev1.Pod{ObjectMeta: meta, Spec: template.Spec},
 		&corev1.ConfigMap{ObjectMeta: meta, Data: map[string]string{"bulk": strings.Repeat("x", megabyte-len("bulk"))}},
 		&corev1.Service{
-			ObjectMeta: metav1.ObjectMeta{Namespace: in, GenerateName: "bulky-", Labels: manyLabels()},
+			ObjectMeta: metav1.ObjectMeta{Namespace: ns, GenerateName: "bulky-", Labels: manyLabels()},
 			Spec:       corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone}, // without a selector no EndpointSlice gets the labels
 		},
 	}
@@ -56,13 +56,13 @@ func manyLabels() map[string]string {
 	return labels
 }
 
-// askedFor notes the Accept headers with which an operator lists or watches all ConfigMaps or Services, by resource.
-type askedFor struct {
+// acceptRecorder notes the Accept headers with which an operator lists or watches all ConfigMaps or Services, by resource.
+type acceptRecorder struct {
 	lock    sync.Mutex
 	accepts map[string][]string
 }
 
-func (a *askedFor) note(request *http.Request) int {
+func (a *acceptRecorder) record(request *http.Request) int {
 	resource := path.Base(request.URL.Path)
 	chosen := request.URL.Query().Get("labelSelector") != "" // of one pool
 	if request.Method == http.MethodGet && !chosen && (resource == "configmaps" || resource == "services") {
@@ -73,7 +73,7 @@ func (a *askedFor) note(request *http.Request) int {
 	return 0
 }
 
-func (a *askedFor) of(resource string) []string {
+func (a *acceptRecorder) acceptsOf(resource string) []string {
 	a.lock.Lock()
 	defer a.lock.Unlock()
 	return slices.Clone(a.accepts[resource])
@@ -96,28 +96,28 @@ func heap(ctx context.Context, port string) (float64, error) {
 var _ = Describe("The cache", Serial, func() {
 	It("[R10/stripped-metadata, R14/heap-profile] keeps little of nodes, and of what is elsewhere or not annotated", func(ctx SpecContext) {
 		const inside, outside = 2, 14 // of each kind
-		in, out := namespace(ctx, nil), namespace(ctx, nil)
-		asked := &askedFor{accepts: map[string][]string{}}
-		proxy := behindProxy(ctx, asked.note)
-		createBulky(ctx, in, inside) // each watch keeps a buffer for the largest object that it has read
-		before, port := profiled(ctx, in, "first", proxy)
+		ns, out := namespace(ctx, nil), namespace(ctx, nil)
+		asked := &acceptRecorder{accepts: map[string][]string{}}
+		proxy := proxyKubeconfigSetting(ctx, asked.record)
+		createBulky(ctx, ns, inside) // each watch keeps a buffer for the largest object that it has read
+		before, port := profiled(ctx, ns, "first", proxy)
 		few := lowestHeap(ctx, port)
 		Eventually(before.Terminate()).Should(gexec.Exit(0))
 		createBulky(ctx, out, outside)
-		_, port = profiled(ctx, in, "second", proxy)
+		_, port = profiled(ctx, ns, "second", proxy)
 		Eventually(heap).WithContext(ctx).WithArguments(port).Should(
 			BeNumerically("<", few+outside*megabyte/4), "beyond %.0f bytes, a quarter of what any of the kinds takes elsewhere", few)
 		for _, resource := range []string{"configmaps", "services"} {
-			Expect(asked.of(resource)).To(And(Not(BeEmpty()), HaveEach(ContainSubstring(";as=PartialObjectMetadata"))), resource)
+			Expect(asked.acceptsOf(resource)).To(And(Not(BeEmpty()), HaveEach(ContainSubstring(";as=PartialObjectMetadata"))), resource)
 		}
 	})
 })
 
 // createBulky creates this many large objects of each kind, of which those of a namespace are in this one.
-func createBulky(ctx context.Context, in string, count int) {
+func createBulky(ctx context.Context, ns string, count int) {
 	GinkgoHelper()
 	for range count {
-		for _, object := range bulky(in) {
+		for _, object := range bulky(ns) {
 			Expect(api.Create(ctx, object)).To(Succeed())
 		}
 		node := bulkyNode()
@@ -140,20 +140,20 @@ func lowestHeap(ctx context.Context, port string) float64 {
 }
 
 // profiled starts an operator for a namespace, and waits until its caches are synced, and it leads: it writes to a new pool.
-func profiled(ctx context.Context, in, pool, proxy string) (operator *gexec.Session, port string) {
+func profiled(ctx context.Context, ns, pool, proxy string) (operator *gexec.Session, port string) {
 	GinkgoHelper()
 	port = ports.Free()
 	// It collects garbage so often that all but a tenth of what is allocated is in use.
-	operator = program(
-		only(in), "GOGC=10", "GOMEMLIMIT=16MiB", "SWARM_METRICS_ENABLED=true", "SWARM_METRICS_SECURE=false", "SWARM_METRICS_PORT="+port, proxy,
+	operator = startOperator(
+		onlyNamespace(ns), "GOGC=10", "GOMEMLIMIT=16MiB", "SWARM_METRICS_ENABLED=true", "SWARM_METRICS_SECURE=false", "SWARM_METRICS_PORT="+port, proxy,
 	)
-	created := createPool(ctx, in, pool)
-	Eventually(degraded).WithContext(ctx).WithArguments(created).Should(BeTrue())
+	created := createPool(ctx, ns, pool)
+	Eventually(isDegraded).WithContext(ctx).WithArguments(created).Should(BeTrue())
 	return operator, port
 }
 
-// degraded reports whether a pool reports that something is wrong.
-func degraded(ctx context.Context, pool *v1alpha1.WorkerPool) (bool, error) {
+// isDegraded reports whether a pool reports that something is wrong.
+func isDegraded(ctx context.Context, pool *v1alpha1.WorkerPool) (bool, error) {
 	err := api.Get(ctx, client.ObjectKeyFromObject(pool), pool)
 	return len(pool.Status.Conditions) > 0, err
 }

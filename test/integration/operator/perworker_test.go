@@ -16,23 +16,23 @@ import (
 )
 
 var _ = Describe("Layout PerWorker, by the webhook,", Serial, func() {
-	var in string
+	var ns string
 
 	BeforeEach(func(ctx SpecContext) {
 		port := ports.Free()
-		in = namespace(ctx, nil)
-		program(answering(in, port)...)
-		installed(ctx, in, port, nil)
-		Eventually(refusal).WithContext(ctx).WithArguments(in).Should(MatchError(ContainSubstring(noPool)))
+		ns = namespace(ctx, nil)
+		startOperator(webhookSettings(ns, port)...)
+		registerWebhook(ctx, ns, port, nil)
+		Eventually(createStrayPod).WithContext(ctx).WithArguments(ns).Should(MatchError(ContainSubstring(noPool)))
 	})
 
 	It("gives each worker its own ConfigMap, and that its own list", func(ctx SpecContext) {
-		pool(ctx, in, v1alpha1.LayoutPerWorker)
-		set := workers(ctx, in)
-		Eventually(mounted).WithContext(ctx).WithArguments(in, "worker-0").Should(Equal([]string{"lists-worker-0", "other"}))
-		Eventually(mounted).WithContext(ctx).WithArguments(in, "worker-1").Should(Equal([]string{"lists-worker-1", "other"}))
-		Eventually(list).WithContext(ctx).WithArguments(in, "lists-worker-0").Should(And(ContainSubstring("worker-0:\n    jobs:\n      - a\n      - b\n"), Not(ContainSubstring("worker-1"))))
-		Eventually(list).WithContext(ctx).WithArguments(in, "lists-worker-1").Should(And(ContainSubstring("worker-1:\n    jobs:\n      - c\n"), Not(ContainSubstring("worker-0"))))
+		pool(ctx, ns, v1alpha1.LayoutPerWorker)
+		set := workers(ctx, ns)
+		Eventually(mountedConfigMaps).WithContext(ctx).WithArguments(ns, "worker-0").Should(Equal([]string{"lists-worker-0", "other"}))
+		Eventually(mountedConfigMaps).WithContext(ctx).WithArguments(ns, "worker-1").Should(Equal([]string{"lists-worker-1", "other"}))
+		Eventually(list).WithContext(ctx).WithArguments(ns, "lists-worker-0").Should(And(ContainSubstring("worker-0:\n    jobs:\n      - a\n      - b\n"), Not(ContainSubstring("worker-1"))))
+		Eventually(list).WithContext(ctx).WithArguments(ns, "lists-worker-1").Should(And(ContainSubstring("worker-1:\n    jobs:\n      - c\n"), Not(ContainSubstring("worker-0"))))
 
 		tried := worker(set)
 		Expect(api.Create(ctx, tried, client.DryRunAll)).To(Succeed())
@@ -43,17 +43,17 @@ var _ = Describe("Layout PerWorker, by the webhook,", Serial, func() {
 	})
 
 	It("holds workers back until there is their pool, and says so where one looks", func(ctx SpecContext) {
-		workers(ctx, in)
-		Eventually(told).WithContext(ctx).WithArguments(in).Should(ContainElement(ContainSubstring(`there is no WorkerPool "cameras" in namespace "` + in + `": create it first`)))
-		Expect(pods(ctx, in)).To(BeEmpty())
-		pool(ctx, in, v1alpha1.LayoutPerWorker)
-		Eventually(mounted).WithContext(ctx).WithArguments(in, "worker-0").Should(Equal([]string{"lists-worker-0", "other"}))
+		workers(ctx, ns)
+		Eventually(eventMessages).WithContext(ctx).WithArguments(ns).Should(ContainElement(ContainSubstring(`there is no WorkerPool "cameras" in namespace "` + ns + `": create it first`)))
+		Expect(pods(ctx, ns)).To(BeEmpty())
+		pool(ctx, ns, v1alpha1.LayoutPerWorker)
+		Eventually(mountedConfigMaps).WithContext(ctx).WithArguments(ns, "worker-0").Should(Equal([]string{"lists-worker-0", "other"}))
 	})
 
 	It("leaves the volumes of layout Shared as they are, and names the version that is published", func(ctx SpecContext) {
-		pool(ctx, in, v1alpha1.LayoutShared)
-		set := workers(ctx, in)
-		Eventually(mounted).WithContext(ctx).WithArguments(in, "worker-0").Should(Equal([]string{"lists", "other"}))
+		pool(ctx, ns, v1alpha1.LayoutShared)
+		set := workers(ctx, ns)
+		Eventually(mountedConfigMaps).WithContext(ctx).WithArguments(ns, "worker-0").Should(Equal([]string{"lists", "other"}))
 		Eventually(func(g Gomega) {
 			tried := worker(set)
 			g.Expect(api.Create(ctx, tried, client.DryRunAll)).To(Succeed())
@@ -63,10 +63,10 @@ var _ = Describe("Layout PerWorker, by the webhook,", Serial, func() {
 })
 
 // pool shares three jobs over the workers.
-func pool(ctx context.Context, in string, layout v1alpha1.ConfigLayout) {
+func pool(ctx context.Context, ns string, layout v1alpha1.ConfigLayout) {
 	GinkgoHelper()
 	Expect(api.Create(ctx, &v1alpha1.WorkerPool{
-		ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: "cameras"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "cameras"},
 		Spec: v1alpha1.WorkerPoolSpec{
 			Workers: v1alpha1.WorkloadReference{Kind: v1alpha1.WorkloadStatefulSet, Name: "worker"},
 			Jobs:    []v1alpha1.Job{{Name: "a"}, {Name: "b"}, {Name: "c"}},
@@ -76,11 +76,11 @@ func pool(ctx context.Context, in string, layout v1alpha1.ConfigLayout) {
 }
 
 // workers are two pods that name their pool. Nothing that they mount exists yet.
-func workers(ctx context.Context, in string) *appsv1.StatefulSet {
+func workers(ctx context.Context, ns string) *appsv1.StatefulSet {
 	GinkgoHelper()
 	labels := map[string]string{"app": "worker", v1alpha1.LabelPool: "cameras"}
 	set := &appsv1.StatefulSet{
-		ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: "worker"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "worker"},
 		Spec: appsv1.StatefulSetSpec{
 			Replicas: new(int32(2)), Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
@@ -98,20 +98,20 @@ func volume(name, configMap string) corev1.Volume {
 }
 
 // worker is one more of the set, as its controller would make it.
-func worker(of *appsv1.StatefulSet) *corev1.Pod {
+func worker(set *appsv1.StatefulSet) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: of.Namespace, Name: "worker-7", Labels: of.Spec.Template.Labels,
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(of, appsv1.SchemeGroupVersion.WithKind("StatefulSet"))},
+			Namespace: set.Namespace, Name: "worker-7", Labels: set.Spec.Template.Labels,
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(set, appsv1.SchemeGroupVersion.WithKind("StatefulSet"))},
 		},
-		Spec: *of.Spec.Template.Spec.DeepCopy(),
+		Spec: *set.Spec.Template.Spec.DeepCopy(),
 	}
 }
 
-// mounted are the ConfigMaps of a pod.
-func mounted(ctx context.Context, in, name string) ([]string, error) {
+// mountedConfigMaps are the ConfigMaps of a pod.
+func mountedConfigMaps(ctx context.Context, ns, name string) ([]string, error) {
 	pod := &corev1.Pod{}
-	if err := api.Get(ctx, client.ObjectKey{Namespace: in, Name: name}, pod); err != nil {
+	if err := api.Get(ctx, client.ObjectKey{Namespace: ns, Name: name}, pod); err != nil {
 		return nil, err
 	}
 	var names []string
@@ -124,21 +124,21 @@ func mounted(ctx context.Context, in, name string) ([]string, error) {
 }
 
 // list is the list in a ConfigMap of the pool.
-func list(ctx context.Context, in, name string) (string, error) {
+func list(ctx context.Context, ns, name string) (string, error) {
 	found := &corev1.ConfigMap{}
-	err := api.Get(ctx, client.ObjectKey{Namespace: in, Name: name}, found)
+	err := api.Get(ctx, client.ObjectKey{Namespace: ns, Name: name}, found)
 	return found.Data["config.yml"], err
 }
 
-// told returns the events of the StatefulSet.
-func told(ctx context.Context, in string) ([]string, error) {
+// eventMessages returns the events of the StatefulSet.
+func eventMessages(ctx context.Context, ns string) ([]string, error) {
 	events := &corev1.EventList{}
-	err := api.List(ctx, events, client.InNamespace(in))
-	var all []string
+	err := api.List(ctx, events, client.InNamespace(ns))
+	var messages []string
 	for _, event := range events.Items {
 		if event.InvolvedObject.Kind == "StatefulSet" {
-			all = append(all, fmt.Sprintf("%s: %s", event.Reason, event.Message))
+			messages = append(messages, fmt.Sprintf("%s: %s", event.Reason, event.Message))
 		}
 	}
-	return all, err
+	return messages, err
 }

@@ -10,16 +10,16 @@ import (
 
 var _ = Describe("A namespace with a quota for requests and limits", Serial, func() {
 	It("admits the pods of agents whose template says what they need, since our own containers do", func(ctx SpecContext) {
-		in := namespace(ctx, nil)
+		ns := namespace(ctx, nil)
 		Expect(api.Create(ctx, &corev1.ResourceQuota{
-			ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: "everything"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "everything"},
 			Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{
 				corev1.ResourceRequestsCPU: resource.MustParse("10"), corev1.ResourceRequestsMemory: resource.MustParse("10Gi"),
 				corev1.ResourceLimitsMemory: resource.MustParse("10Gi"),
 			}},
 		})).To(Succeed())
-		program(only(in))
-		swarm := sample(ctx, in)
+		startOperator(onlyNamespace(ns))
+		swarm := sample(ctx, ns)
 		Eventually(condition).WithContext(ctx).WithArguments(swarm).Should(ContainSubstring("6 have a ready pod"))
 	})
 })

@@ -24,8 +24,8 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
 )
 
-// visitor calls the operator without credentials, and accepts any certificate: certificate_test.go verifies the one of the metrics.
-var visitor = &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
+// insecureClient calls the operator without credentials, and accepts any certificate: certificate_test.go verifies the one of the metrics.
+var insecureClient = &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
 	DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
 }}
 
@@ -38,7 +38,7 @@ func visit(ctx context.Context, url, token string) (int, string, error) {
 	if token != "" {
 		request.Header.Set("Authorization", "Bearer "+token)
 	}
-	response, err := visitor.Do(request)
+	response, err := insecureClient.Do(request)
 	if err != nil {
 		return 0, "", err
 	}
@@ -91,28 +91,28 @@ func metricsURL(scheme, port string) string { return scheme + "://127.0.0.1:" + 
 
 func showMetricsEnabled(ctx SpecContext) {
 	port, health := ports.Free(), ports.Free()
-	off := program("SWARM_METRICS_ENABLED=false", "SWARM_METRICS_PORT="+port, "SWARM_HEALTH_PORT="+health)
+	off := startOperator("SWARM_METRICS_ENABLED=false", "SWARM_METRICS_PORT="+port, "SWARM_HEALTH_PORT="+health)
 	Eventually(code).WithContext(ctx).WithArguments("http://127.0.0.1:"+health+"/readyz", "").Should(Equal(http.StatusOK))
 	_, err := code(ctx, metricsURL("https", port), "")
 	Expect(err).To(MatchError(ContainSubstring("connection refused")))
 	Eventually(off.Terminate()).Should(gexec.Exit(0))
 
-	program("SWARM_METRICS_ENABLED=true", "SWARM_METRICS_PORT="+port)
+	startOperator("SWARM_METRICS_ENABLED=true", "SWARM_METRICS_PORT="+port)
 	Eventually(code).WithContext(ctx).WithArguments(metricsURL("https", port), "").Should(BeNumerically(">", 0))
 }
 
 func showMetricsPort(ctx SpecContext) {
 	port := ports.Free()
-	program("SWARM_METRICS_ENABLED=true", "SWARM_METRICS_SECURE=false", "SWARM_METRICS_PORT="+port)
+	startOperator("SWARM_METRICS_ENABLED=true", "SWARM_METRICS_SECURE=false", "SWARM_METRICS_PORT="+port)
 	Eventually(series).WithContext(ctx).WithArguments(port, "controller_runtime_max_concurrent_reconciles", "").Should(BeNumerically(">", 0))
 }
 
 func showMetricsSecure(ctx SpecContext) {
-	in, port := namespace(ctx, nil), ports.Free()
-	stranger, reader := token(ctx, in, "stranger"), token(ctx, in, "reader")
-	allow(ctx, "swarm-metrics-reader", rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: in, Name: "reader"},
+	ns, port := namespace(ctx, nil), ports.Free()
+	stranger, reader := token(ctx, ns, "stranger"), token(ctx, ns, "reader")
+	allow(ctx, "swarm-metrics-reader", rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: ns, Name: "reader"},
 		rbacv1.PolicyRule{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}})
-	program("SWARM_METRICS_ENABLED=true", "SWARM_METRICS_PORT="+port)
+	startOperator("SWARM_METRICS_ENABLED=true", "SWARM_METRICS_PORT="+port)
 	Eventually(code).WithContext(ctx).WithArguments(metricsURL("https", port), "").Should(Equal(http.StatusUnauthorized))
 	Expect(code(ctx, metricsURL("https", port), "no-token-at-all")).To(Equal(http.StatusUnauthorized))
 	Expect(code(ctx, metricsURL("https", port), stranger)).To(Equal(http.StatusForbidden))
@@ -126,14 +126,14 @@ func showMetricsSecure(ctx SpecContext) {
 	Expect(plain).NotTo(Equal(http.StatusOK))
 
 	open := ports.Free()
-	program("SWARM_METRICS_ENABLED=true", "SWARM_METRICS_SECURE=false", "SWARM_METRICS_PORT="+open, "SWARM_HEALTH_PORT="+ports.Free(), "SWARM_LINK_PORT="+ports.Free())
+	startOperator("SWARM_METRICS_ENABLED=true", "SWARM_METRICS_SECURE=false", "SWARM_METRICS_PORT="+open, "SWARM_HEALTH_PORT="+ports.Free(), "SWARM_LINK_PORT="+ports.Free())
 	Eventually(code).WithContext(ctx).WithArguments(metricsURL("http", open), "").Should(Equal(http.StatusOK))
 }
 
 // token is one of a service account made for it.
-func token(ctx context.Context, in, name string) string {
+func token(ctx context.Context, ns, name string) string {
 	GinkgoHelper()
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: name}}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}}
 	Expect(api.Create(ctx, account)).To(Succeed())
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(600))}}
 	Expect(api.SubResource("token").Create(ctx, account, request)).To(Succeed())
@@ -141,12 +141,12 @@ func token(ctx context.Context, in, name string) string {
 }
 
 // allow grants a subject these rights until the spec ends.
-func allow(ctx context.Context, name string, who rbacv1.Subject, rules ...rbacv1.PolicyRule) {
+func allow(ctx context.Context, name string, subject rbacv1.Subject, rules ...rbacv1.PolicyRule) {
 	GinkgoHelper()
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{GenerateName: name + "-"}, Rules: rules}
 	Expect(api.Create(ctx, role)).To(Succeed())
 	binding := &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: role.Name}, Subjects: []rbacv1.Subject{who},
+		ObjectMeta: metav1.ObjectMeta{Name: role.Name}, Subjects: []rbacv1.Subject{subject},
 		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
 	}
 	Expect(api.Create(ctx, binding)).To(Succeed())
@@ -159,17 +159,17 @@ func allow(ctx context.Context, name string, who rbacv1.Subject, rules ...rbacv1
 
 // An operator that may not list anything is alive and not ready, and does not compete for the Lease.
 func showHealth(ctx SpecContext) {
-	in, port := namespace(ctx, nil), ports.Free()
+	ns, port := namespace(ctx, nil), ports.Free()
 	healthz, readyz := "http://127.0.0.1:"+port+"/healthz", "http://127.0.0.1:"+port+"/readyz"
-	program(only(in), "KUBECONFIG="+kubeconfigAs("swarm-spec-"+in), "SWARM_HEALTH_PORT="+port, "SWARM_CONTROLLER_LEADER_ELECTION_NAMESPACE="+in)
+	startOperator(onlyNamespace(ns), "KUBECONFIG="+kubeconfigAs("swarm-spec-"+ns), "SWARM_HEALTH_PORT="+port, "SWARM_CONTROLLER_LEADER_ELECTION_NAMESPACE="+ns)
 	Eventually(code).WithContext(ctx).WithArguments(healthz, "").Should(Equal(http.StatusOK))
 	Expect(code(ctx, readyz, "")).To(Equal(http.StatusInternalServerError))
-	Expect(elected(ctx, in)).To(BeEmpty())
+	Expect(leaseHolder(ctx, ns)).To(BeEmpty())
 
-	allow(ctx, "swarm-spec", rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "swarm-spec-" + in},
+	allow(ctx, "swarm-spec", rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "swarm-spec-" + ns},
 		rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}})
 	Eventually(code).WithContext(ctx).WithArguments(readyz, "").Should(Equal(http.StatusOK))
-	Eventually(elected).WithContext(ctx).WithArguments(in).ShouldNot(BeEmpty())
+	Eventually(leaseHolder).WithContext(ctx).WithArguments(ns).ShouldNot(BeEmpty())
 	for _, check := range []string{"/ping", "/dispatcher", "/reconciles"} {
 		Expect(code(ctx, healthz+check, "")).To(Equal(http.StatusOK), check)
 	}
@@ -177,10 +177,10 @@ func showHealth(ctx SpecContext) {
 }
 
 func showCacheSyncTimeout(ctx SpecContext) {
-	in := namespace(ctx, nil)
-	allow(ctx, "swarm-spec-sync", rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "swarm-spec-" + in},
+	ns := namespace(ctx, nil)
+	allow(ctx, "swarm-spec-sync", rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "swarm-spec-" + ns},
 		rbacv1.PolicyRule{APIGroups: []string{"", "apps", "swarm.io", "coordination.k8s.io"}, Resources: []string{"*"}, Verbs: []string{"get"}})
-	session := program(only(in), "KUBECONFIG="+kubeconfigAs("swarm-spec-"+in), "SWARM_CONTROLLER_CACHE_SYNC_TIMEOUT=1s")
+	session := startOperator(onlyNamespace(ns), "KUBECONFIG="+kubeconfigAs("swarm-spec-"+ns), "SWARM_CONTROLLER_CACHE_SYNC_TIMEOUT=1s")
 	Eventually(session).Should(gexec.Exit(1))
 	Expect(string(session.Err.Contents())).To(And(ContainSubstring("caches not synced within 1s: "), ContainSubstring("ConfigMap, "), ContainSubstring("Swarm, ")))
 }

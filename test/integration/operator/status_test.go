@@ -20,16 +20,16 @@ import (
 
 // statusOf is the status of an object without what changes by itself: times, and numbers that are written only now and then.
 func statusOf(ctx context.Context, object client.Object) (map[string]any, error) {
-	found := &unstructured.Unstructured{}
+	result := &unstructured.Unstructured{}
 	kind, err := api.GroupVersionKindFor(object)
 	if err != nil {
 		return nil, err
 	}
-	found.SetGroupVersionKind(kind)
-	if err := api.Get(ctx, client.ObjectKeyFromObject(object), found); err != nil {
+	result.SetGroupVersionKind(kind)
+	if err := api.Get(ctx, client.ObjectKeyFromObject(object), result); err != nil {
 		return nil, err
 	}
-	status, _, err := unstructured.NestedMap(found.Object, "status")
+	status, _, err := unstructured.NestedMap(result.Object, "status")
 	withoutVolatile(status)
 	return status, err
 }
@@ -50,8 +50,8 @@ func withoutVolatile(value any) {
 	}
 }
 
-// wipe removes all of a status, except for some fields.
-func wipe(ctx context.Context, object client.Object, kept []string) error {
+// wipeStatus removes all of a status, except for some fields.
+func wipeStatus(ctx context.Context, object client.Object, kept []string) error {
 	GinkgoHelper()
 	patch := map[string]any{"status": nil}
 	if len(kept) > 0 {
@@ -83,20 +83,20 @@ func expectRestored(ctx context.Context, object client.Object, kept []string, ig
 	before, err := read(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(before).To(And(HaveKey("conditions"), HaveKey("phase")))
-	Expect(wipe(ctx, object, kept)).To(Succeed())
+	Expect(wipeStatus(ctx, object, kept)).To(Succeed())
 	Eventually(read).WithContext(ctx).Should(Equal(before))
 }
 
 // expectNoReconcile changes the status of a Swarm, a Task and an Agent, and counts reconciles. A Swarm counts its ready Agents, so the
 // status of an Agent concerns the controller of Swarms; it must not wake that of Agents.
-func expectNoReconcile(ctx context.Context, port, in string) {
+func expectNoReconcile(ctx context.Context, port, ns string) {
 	GinkgoHelper()
-	swarm, task, agent := at(&v1alpha1.Swarm{}, in, "ants"), at(&v1alpha1.Task{}, in, "quick"), at(&v1alpha1.Agent{}, in, "ants-worker-0")
-	expectUnheard(ctx, port, "", func(value string) {
+	swarm, task, agent := objectAt(&v1alpha1.Swarm{}, ns, "ants"), objectAt(&v1alpha1.Task{}, ns, "quick"), objectAt(&v1alpha1.Agent{}, ns, "ants-worker-0")
+	expectNotWatched(ctx, port, "", func(value string) {
 		patchStatus(ctx, swarm, `{"status":{"selector":"`+value+`"}}`)
 		patchStatus(ctx, task, `{"status":{"message":"`+value+`"}}`)
 	})
-	expectUnheard(ctx, port, `controller="agent"`, func(value string) {
+	expectNotWatched(ctx, port, `controller="agent"`, func(value string) {
 		patchStatus(ctx, agent, `{"status":{"podName":"`+value+`"}}`)
 	})
 
@@ -114,9 +114,9 @@ func reconciles(ctx context.Context, port, label string) (float64, error) {
 	return series(ctx, port, "controller_runtime_reconcile_total", label)
 }
 
-// expectUnheard changes statuses until that is followed by a second without a reconcile. Other reconciles may come in between, and do not
+// expectNotWatched changes statuses until that is followed by a second without a reconcile. Other reconciles may come in between, and do not
 // matter: if a change of a status caused one, there would be no such second.
-func expectUnheard(ctx context.Context, port, label string, change func(value string)) {
+func expectNotWatched(ctx context.Context, port, label string, change func(value string)) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
 		before, err := reconciles(ctx, port, label)
@@ -132,71 +132,71 @@ func patchStatus(ctx context.Context, object client.Object, patch string) {
 	Expect(api.Status().Patch(ctx, object, client.RawPatch(types.MergePatchType, []byte(patch)))).To(Succeed())
 }
 
-func at[T client.Object](object T, in, name string) T {
-	object.SetNamespace(in)
+func objectAt[T client.Object](object T, ns, name string) T {
+	object.SetNamespace(ns)
 	object.SetName(name)
 	return object
 }
 
-// drifting is a swarm under an operator of its own, with the default configuration, whose status was changed by hand. No watch passes such
+// driftCheck is a swarm under an operator of its own, with the default configuration, whose status was changed by hand. No watch passes such
 // a change on, so only the periodic reconcile can find it.
-type drifting struct {
+type driftCheck struct {
 	session *gexec.Session
 	swarm   *v1alpha1.Swarm
-	since   time.Time
+	start   time.Time
 }
 
-// drift30 begins a drift. It is looked at later: meanwhile there is something else to do.
-func drift30(ctx context.Context) *drifting {
+// startDrift begins a drift. It is looked at later: meanwhile there is something else to do.
+func startDrift(ctx context.Context) *driftCheck {
 	GinkgoHelper()
-	in := namespace(ctx, nil)
-	d := &drifting{swarm: team(in, "still", 1)}
-	d.session = programOf(in, only(in), "SWARM_LOGGING_LEVEL=debug", "SWARM_LINK_PORT="+ports.Free())
+	ns := namespace(ctx, nil)
+	d := &driftCheck{swarm: newTeam(ns, "still", 1)}
+	d.session = programOf(ns, onlyNamespace(ns), "SWARM_LOGGING_LEVEL=debug", "SWARM_LINK_PORT="+ports.Free())
 	Expect(api.Create(ctx, d.swarm)).To(Succeed())
 	Eventually(condition).WithContext(ctx).WithArguments(d.swarm).Should(ContainSubstring("1 have a ready pod"))
-	d.settle(ctx)
-	d.since = time.Now()
+	d.awaitPeriodic(ctx)
+	d.start = time.Now()
 	patchStatus(ctx, d.swarm, `{"status":{"selector":"drifted"}}`)
 	return d
 }
 
-// settle waits until nothing wakes the operator any more: whatever happens from then on is periodic.
-func (d *drifting) settle(ctx context.Context) {
+// awaitPeriodic waits until nothing wakes the operator any more: whatever happens from then on is periodic.
+func (d *driftCheck) awaitPeriodic(ctx context.Context) {
 	GinkgoHelper()
 	last := -1
 	Eventually(func(g Gomega) {
 		before := last
-		last = len(reconciledAt(d.session, "swarm")) + len(reconciledAt(d.session, "agent"))
+		last = len(reconcileTimes(d.session, "swarm")) + len(reconcileTimes(d.session, "agent"))
 		g.Expect(last).To(Equal(before))
 	}).WithContext(ctx).WithPolling(2 * time.Second).Should(Succeed())
 }
 
 // expectRepaired sees that the drift is gone, and was found no later than 30 s after it began.
-func (d *drifting) expectRepaired(ctx context.Context) {
+func (d *driftCheck) expectRepaired(ctx context.Context) {
 	GinkgoHelper()
-	left := 30*time.Second - time.Since(d.since)
+	left := 30*time.Second - time.Since(d.start)
 	Eventually(func(g Gomega) {
 		g.Expect(api.Get(ctx, client.ObjectKeyFromObject(d.swarm), d.swarm)).To(Succeed())
 		g.Expect(d.swarm.Status.Selector).NotTo(Equal("drifted"))
 	}).WithContext(ctx).WithTimeout(max(left, 0) + 2*time.Second).Should(Succeed())
-	times := reconciledAt(d.session, "swarm")
-	first := slices.IndexFunc(times, d.since.Before)
+	times := reconcileTimes(d.session, "swarm")
+	first := slices.IndexFunc(times, d.start.Before)
 	Expect(first).To(BeNumerically(">=", 0))
-	Expect(times[first].Sub(d.since)).To(BeNumerically("<=", 30*time.Second))
+	Expect(times[first].Sub(d.start)).To(BeNumerically("<=", 30*time.Second))
 	Expect(api.Delete(ctx, d.swarm)).To(Succeed())
-	Eventually(func(ctx context.Context) bool { return gone(ctx, d.swarm) }).WithContext(ctx).Should(BeTrue(), "while its operator is there to let it go")
+	Eventually(func(ctx context.Context) bool { return isDeleted(ctx, d.swarm) }).WithContext(ctx).Should(BeTrue(), "while its operator is there to let it go")
 }
 
-// reconciledAt are the times at which a controller has reconciled, by a log at debug.
-func reconciledAt(session *gexec.Session, controller string) []time.Time {
+// reconcileTimes are the times at which a controller has reconciled, by a log at debug.
+func reconcileTimes(session *gexec.Session, controller string) []time.Time {
 	GinkgoHelper()
-	var all []time.Time
-	for _, line := range logged(session) {
+	var result []time.Time
+	for _, line := range logEntries(session) {
 		if line["controller"] == controller && line["msg"] == "reconciled" {
 			moment, err := time.Parse(time.RFC3339Nano, fmt.Sprint(line["time"]))
 			Expect(err).NotTo(HaveOccurred())
-			all = append(all, moment)
+			result = append(result, moment)
 		}
 	}
-	return all
+	return result
 }

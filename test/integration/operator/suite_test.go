@@ -80,8 +80,8 @@ func fromRoot(elements ...string) string {
 	return filepath.Join(append([]string{"..", "..", ".."}, elements...)...)
 }
 
-// program starts the operator, which ends with the spec at the latest. Ports are free ones: suites share the machine.
-func program(environment ...string) *gexec.Session {
+// startOperator starts the operator, which ends with the spec at the latest. Ports are free ones: suites share the machine.
+func startOperator(environment ...string) *gexec.Session {
 	GinkgoHelper()
 	return programOf(system, environment...)
 }
@@ -100,22 +100,22 @@ func programOf(home string, environment ...string) *gexec.Session {
 // namespace is one of the spec's own.
 func namespace(ctx context.Context, labels map[string]string) string {
 	GinkgoHelper()
-	made := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "swarm-operator-", Labels: labels}}
-	Expect(api.Create(ctx, made)).To(Succeed())
+	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "swarm-operator-", Labels: labels}}
+	Expect(api.Create(ctx, object)).To(Succeed())
 	DeferCleanup(func(ctx SpecContext) {
-		Expect(client.IgnoreNotFound(api.Delete(ctx, made))).To(Succeed())
-		releaseSwarms(ctx, made.Name)
+		Expect(client.IgnoreNotFound(api.Delete(ctx, object))).To(Succeed())
+		releaseSwarms(ctx, object.Name)
 	})
-	return made.Name
+	return object.Name
 }
 
 // releaseSwarms deletes swarms whose operator has ended with its spec, and removes their finalizers. They would stay for ever, and block
 // whatever a later suite on this cluster waits for. Deletion comes first: the operator of the next spec adds its finalizer to swarms that
 // are not being deleted.
-func releaseSwarms(ctx context.Context, in string) {
+func releaseSwarms(ctx context.Context, ns string) {
 	GinkgoHelper()
 	swarms := &v1alpha1.SwarmList{}
-	Expect(api.List(ctx, swarms, client.InNamespace(in))).To(Succeed())
+	Expect(api.List(ctx, swarms, client.InNamespace(ns))).To(Succeed())
 	for n := range swarms.Items {
 		Expect(client.IgnoreNotFound(api.Delete(ctx, &swarms.Items[n]))).To(Succeed())
 		released := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
@@ -124,28 +124,28 @@ func releaseSwarms(ctx context.Context, in string) {
 }
 
 // sample is the Swarm of deploy/samples, without what only real nodes have.
-func sample(ctx context.Context, in string) *v1alpha1.Swarm {
+func sample(ctx context.Context, ns string) *v1alpha1.Swarm {
 	GinkgoHelper()
-	return named(ctx, in, "research")
+	return createSampleNamed(ctx, ns, "research")
 }
 
-// named is the sample by any name.
-func named(ctx context.Context, in, name string) *v1alpha1.Swarm {
+// createSampleNamed is the sample by any name.
+func createSampleNamed(ctx context.Context, ns, name string) *v1alpha1.Swarm {
 	GinkgoHelper()
 	text, err := os.ReadFile(fromRoot("deploy", "samples", "swarm.yaml"))
 	Expect(err).NotTo(HaveOccurred())
 	swarm := &v1alpha1.Swarm{}
 	Expect(yaml.UnmarshalStrict(text, swarm)).To(Succeed())
-	swarm.Namespace, swarm.Name = in, name
+	swarm.Namespace, swarm.Name = ns, name
 	swarm.Spec.Agents[0].Storage = nil
 	Expect(api.Create(ctx, swarm)).To(Succeed())
 	return swarm
 }
 
 // agents are the names of a namespace's Agents.
-func agents(ctx context.Context, in string) ([]string, error) {
+func agents(ctx context.Context, ns string) ([]string, error) {
 	list := &v1alpha1.AgentList{}
-	err := api.List(ctx, list, client.InNamespace(in))
+	err := api.List(ctx, list, client.InNamespace(ns))
 	names := make([]string, 0, len(list.Items))
 	for _, agent := range list.Items {
 		names = append(names, agent.Name)
@@ -153,7 +153,7 @@ func agents(ctx context.Context, in string) ([]string, error) {
 	return names, err
 }
 
-// gone reports whether an object no longer exists.
-func gone(ctx context.Context, object client.Object) bool {
+// isDeleted reports whether an object no longer exists.
+func isDeleted(ctx context.Context, object client.Object) bool {
 	return apierrors.IsNotFound(api.Get(ctx, client.ObjectKeyFromObject(object), object))
 }

@@ -25,22 +25,22 @@ import (
 )
 
 var _ = Describe("A Swarm", Serial, func() {
-	var in string
+	var ns string
 	var swarm *v1alpha1.Swarm
 
 	BeforeEach(func(ctx SpecContext) {
-		in = namespace(ctx, nil)
-		program("SWARM_CONTROLLER_RESYNC_PERIOD=1h") // what happens is caused by watches
-		swarm = sample(ctx, in)
-		Eventually(agents).WithContext(ctx).WithArguments(in).Should(ConsistOf(
+		ns = namespace(ctx, nil)
+		startOperator("SWARM_CONTROLLER_RESYNC_PERIOD=1h") // what happens is caused by watches
+		swarm = sample(ctx, ns)
+		Eventually(agents).WithContext(ctx).WithArguments(ns).Should(ConsistOf(
 			"research-coordinator-0", "research-coder-0", "research-coder-1", "research-coder-2", "research-analyst-0", "research-analyst-1"))
 	})
 
 	It("[S10/owner-references] gets a workload for each type, owned by it like all of its objects, and says how far it is", func(ctx SpecContext) {
 		workloads := &appsv1.StatefulSetList{}
-		Expect(api.List(ctx, workloads, client.InNamespace(in))).To(Succeed())
+		Expect(api.List(ctx, workloads, client.InNamespace(ns))).To(Succeed())
 		Expect(workloads.Items).To(HaveLen(3))
-		owned := ownedObjects(ctx, in, v1alpha1.LabelSwarm)
+		owned := ownedObjects(ctx, ns, v1alpha1.LabelSwarm)
 		Expect(owned).To(HaveLen(3+6+2), "workloads, Agents, the Service and the ConfigMap")
 		for _, object := range owned {
 			Expect(metav1.GetControllerOf(object)).To(HaveValue(And(
@@ -51,7 +51,7 @@ var _ = Describe("A Swarm", Serial, func() {
 
 	It("[S06/children] has Agents of its own, which name it, their type and what that offers", func(ctx SpecContext) {
 		list := &v1alpha1.AgentList{}
-		Expect(api.List(ctx, list, client.InNamespace(in))).To(Succeed())
+		Expect(api.List(ctx, list, client.InNamespace(ns))).To(Succeed())
 		Expect(list.Items).To(HaveLen(6))
 		offered := map[string][]string{"coordinator": {"plan", "review"}, "coder": {"go", "python"}, "analyst": {"python", "statistics"}}
 		for _, agent := range list.Items {
@@ -63,19 +63,19 @@ var _ = Describe("A Swarm", Serial, func() {
 	})
 
 	It("[S20/config-equals-spec] is described by its ConfigMap as its spec says, whatever the spec changes to", func(ctx SpecContext) {
-		Expect(described(ctx, in)).To(MatchJSON(`{"swarm": "research", "topology": "hierarchical", "agents": ["research-coordinator-0",
+		Expect(publishedDescription(ctx, ns)).To(MatchJSON(`{"swarm": "research", "topology": "hierarchical", "agents": ["research-coordinator-0",
 			"research-coder-0", "research-coder-1", "research-coder-2", "research-analyst-0", "research-analyst-1"]}`))
 		change(ctx, swarm, func() { swarm.Spec.Topology, swarm.Spec.Replicas = v1alpha1.TopologyStar, new(int32(3)) })
-		Eventually(described).WithContext(ctx).WithArguments(in).Should(MatchJSON(
+		Eventually(publishedDescription).WithContext(ctx).WithArguments(ns).Should(MatchJSON(
 			`{"swarm": "research", "topology": "star", "agents": ["research-coordinator-0", "research-coder-0", "research-analyst-0"]}`))
 	})
 
 	It("[S03/never-exceeds, S03/highest-ordinals-removed] never has more agents than maxAgents, and loses the last ones when that is lowered", func(ctx SpecContext) {
 		const most = 12
 		numbers := []*history.History[int]{
-			history.WatchAll(ctx, api, &v1alpha1.AgentList{}, in, func(all map[string]*v1alpha1.Agent) int { return len(all) }),
-			history.WatchAll(ctx, api, &corev1.PodList{}, in, func(all map[string]*corev1.Pod) int { return len(all) }),
-			history.WatchAll(ctx, api, &appsv1.StatefulSetList{}, in, desiredReplicas),
+			history.WatchAll(ctx, api, &v1alpha1.AgentList{}, ns, func(all map[string]*v1alpha1.Agent) int { return len(all) }),
+			history.WatchAll(ctx, api, &corev1.PodList{}, ns, func(all map[string]*corev1.Pod) int { return len(all) }),
+			history.WatchAll(ctx, api, &appsv1.StatefulSetList{}, ns, desiredReplicas),
 		}
 		change(ctx, swarm, func() { swarm.Spec.Replicas, swarm.Spec.Strategy = new(int32(50)), v1alpha1.SwarmBalanced })
 		for _, number := range numbers {
@@ -86,18 +86,18 @@ var _ = Describe("A Swarm", Serial, func() {
 			Consistently(number.List).WithContext(ctx).WithTimeout(time.Second).Should(HaveEach(BeNumerically("<=", most)))
 		}
 		change(ctx, swarm, func() { swarm.Spec.MaxAgents = 3 })
-		Eventually(agents).WithContext(ctx).WithArguments(in).Should(ConsistOf("research-coordinator-0", "research-coder-0", "research-analyst-0"))
-		Eventually(pods).WithContext(ctx).WithArguments(in).Should(ConsistOf("research-coordinator-0", "research-coder-0", "research-analyst-0"))
+		Eventually(agents).WithContext(ctx).WithArguments(ns).Should(ConsistOf("research-coordinator-0", "research-coder-0", "research-analyst-0"))
+		Eventually(pods).WithContext(ctx).WithArguments(ns).Should(ConsistOf("research-coordinator-0", "research-coder-0", "research-analyst-0"))
 	})
 
 	It("[S18/agent-recreated] restores at once what a user deletes or changes", func(ctx SpecContext) {
-		agent := &v1alpha1.Agent{ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: "research-coder-1"}}
+		agent := &v1alpha1.Agent{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "research-coder-1"}}
 		Expect(api.Delete(ctx, agent)).To(Succeed())
 		began := time.Now()
-		Eventually(agents).WithContext(ctx).WithArguments(in).WithTimeout(10*time.Second).Should(ContainElement(agent.Name), "and not when everything is looked at again, every 30 s")
+		Eventually(agents).WithContext(ctx).WithArguments(ns).WithTimeout(10*time.Second).Should(ContainElement(agent.Name), "and not when everything is looked at again, every 30 s")
 		AddReportEntry("a deleted Agent is there again after", ReportEntryVisibilityAlways, fmt.Sprintf("%.1f s", time.Since(began).Seconds()))
 
-		workload := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: "research-coder"}}
+		workload := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "research-coder"}}
 		Expect(api.Get(ctx, client.ObjectKeyFromObject(workload), workload)).To(Succeed())
 		change(ctx, workload, func() { workload.Spec.Replicas = new(int32(9)) })
 		Eventually(func(ctx context.Context) (int32, error) {
@@ -107,45 +107,45 @@ var _ = Describe("A Swarm", Serial, func() {
 
 	It("is left in peace once it is as it should be", func(ctx SpecContext) {
 		Eventually(condition).WithContext(ctx).WithArguments(swarm).Should(ContainSubstring("6 have a ready pod"))
-		Consistently(versions).WithContext(ctx).WithArguments(in).WithTimeout(3 * time.Second).Should(Equal(versions(ctx, in)))
+		Consistently(versions).WithContext(ctx).WithArguments(ns).WithTimeout(3 * time.Second).Should(Equal(versions(ctx, ns)))
 	})
 
 	It("[S10/cascade] takes everything with it when it goes", func(ctx SpecContext) {
 		Expect(api.Delete(ctx, swarm)).To(Succeed())
-		Eventually(func(ctx context.Context) bool { return gone(ctx, swarm) }).WithContext(ctx).Should(BeTrue())
-		Eventually(ownedObjects).WithContext(ctx).WithArguments(in, v1alpha1.LabelSwarm).Should(BeEmpty())
-		Eventually(pods).WithContext(ctx).WithArguments(in).Should(BeEmpty())
+		Eventually(func(ctx context.Context) bool { return isDeleted(ctx, swarm) }).WithContext(ctx).Should(BeTrue())
+		Eventually(ownedObjects).WithContext(ctx).WithArguments(ns, v1alpha1.LabelSwarm).Should(BeEmpty())
+		Eventually(pods).WithContext(ctx).WithArguments(ns).Should(BeEmpty())
 	})
 
 	It("[S10/claims-deleted] [S10/claims-retained] leaves the volume claims that it is told to retain, and no others", func(ctx SpecContext) {
-		vault := team(in, "vault", 2)
-		vault.Spec.Agents = []v1alpha1.AgentType{stored("keeper", v1alpha1.StorageRetain), stored("loser", v1alpha1.StorageDelete)}
+		vault := newTeam(ns, "vault", 2)
+		vault.Spec.Agents = []v1alpha1.AgentType{storedAgentType("keeper", v1alpha1.StorageRetain), storedAgentType("loser", v1alpha1.StorageDelete)}
 		Expect(api.Create(ctx, vault)).To(Succeed())
-		Eventually(claims).WithContext(ctx).WithArguments(in).Should(ConsistOf("state-vault-keeper-0", "state-vault-loser-0"))
+		Eventually(claims).WithContext(ctx).WithArguments(ns).Should(ConsistOf("state-vault-keeper-0", "state-vault-loser-0"))
 		Expect(api.Delete(ctx, vault)).To(Succeed())
-		Eventually(claims).WithContext(ctx).WithArguments(in).Should(ConsistOf("state-vault-keeper-0"))
-		Eventually(ownedObjects).WithContext(ctx).WithArguments(in, v1alpha1.LabelSwarm+"=vault").Should(BeEmpty())
-		Consistently(claims).WithContext(ctx).WithArguments(in).WithTimeout(time.Second).Should(ConsistOf("state-vault-keeper-0"))
-		kept := at(&corev1.PersistentVolumeClaim{}, in, "state-vault-keeper-0")
-		Expect(gone(ctx, kept)).To(BeFalse())
+		Eventually(claims).WithContext(ctx).WithArguments(ns).Should(ConsistOf("state-vault-keeper-0"))
+		Eventually(ownedObjects).WithContext(ctx).WithArguments(ns, v1alpha1.LabelSwarm+"=vault").Should(BeEmpty())
+		Consistently(claims).WithContext(ctx).WithArguments(ns).WithTimeout(time.Second).Should(ConsistOf("state-vault-keeper-0"))
+		kept := objectAt(&corev1.PersistentVolumeClaim{}, ns, "state-vault-keeper-0")
+		Expect(isDeleted(ctx, kept)).To(BeFalse())
 		Expect(kept.OwnerReferences).To(BeEmpty(), "nothing is there that would take it along")
 	})
 })
 
 var _ = Describe("The program", Serial, func() {
 	It("[R08] refuses a configuration that cannot work, with the reason", func() {
-		session := program("SWARM_CONTROLLER_RESYNC_PERIOD=1s")
+		session := startOperator("SWARM_CONTROLLER_RESYNC_PERIOD=1s")
 		Eventually(session).Should(gexec.Exit(1))
 		Expect(session.Err).To(gbytes.Say("controller.resyncPeriod is 1s: the minimum is 5s"))
 	})
 
 	It("keeps to the namespaces that it was given, and follows their labels", func(ctx SpecContext) {
-		in := namespace(ctx, map[string]string{"team": "a"})
+		ns := namespace(ctx, map[string]string{"team": "a"})
 		out := namespace(ctx, map[string]string{"team": "b"})
-		program("SWARM_CONTROLLER_NAMESPACE_SELECTOR={matchLabels: {team: a}}")
-		sample(ctx, in)
+		startOperator("SWARM_CONTROLLER_NAMESPACE_SELECTOR={matchLabels: {team: a}}")
+		sample(ctx, ns)
 		sample(ctx, out)
-		Eventually(agents).WithContext(ctx).WithArguments(in).Should(HaveLen(6))
+		Eventually(agents).WithContext(ctx).WithArguments(ns).Should(HaveLen(6))
 		Consistently(agents).WithContext(ctx).WithArguments(out).WithTimeout(time.Second).Should(BeEmpty())
 		other := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: out}}
 		Expect(api.Get(ctx, client.ObjectKeyFromObject(other), other)).To(Succeed())
@@ -154,18 +154,18 @@ var _ = Describe("The program", Serial, func() {
 	})
 
 	It("stops on a signal, and lets the next one lead at once", func(ctx SpecContext) {
-		first := program()
+		first := startOperator()
 		Eventually(first.Err).Should(gbytes.Say("Successfully acquired lease"))
-		holders := history.Watch(ctx, api, &coordinationv1.LeaseList{}, at(&coordinationv1.Lease{}, system, "swarm-operator"), holderOf)
-		former, err := elected(ctx, system)
+		holders := history.Watch(ctx, api, &coordinationv1.LeaseList{}, objectAt(&coordinationv1.Lease{}, system, "swarm-operator"), holderOf)
+		former, err := leaseHolder(ctx, system)
 		Expect(err).NotTo(HaveOccurred())
-		second := program("SWARM_LINK_PORT=" + ports.Free())
+		second := startOperator("SWARM_LINK_PORT=" + ports.Free())
 		Eventually(second.Err).Should(gbytes.Say("caches synced"))
 		began := time.Now()
 		Eventually(first.Terminate()).Should(gexec.Exit(0))
 		Eventually(second.Err).Should(gbytes.Say("Successfully acquired lease"))
 		AddReportEntry("a stopped leader is followed after", ReportEntryVisibilityAlways, fmt.Sprintf("%.1f s", time.Since(began).Seconds()))
-		next, err := elected(ctx, system)
+		next, err := leaseHolder(ctx, system)
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(holders.List).Should(HaveExactElements(former, "", next), "the Lease was released, and did not have to expire")
 	})
@@ -194,9 +194,9 @@ func condition(ctx context.Context, swarm *v1alpha1.Swarm) (string, error) {
 	return "", err
 }
 
-func pods(ctx context.Context, in string) ([]string, error) {
+func pods(ctx context.Context, ns string) ([]string, error) {
 	list := &corev1.PodList{}
-	err := api.List(ctx, list, client.InNamespace(in))
+	err := api.List(ctx, list, client.InNamespace(ns))
 	names := make([]string, 0, len(list.Items))
 	for _, pod := range list.Items {
 		names = append(names, pod.Name)
@@ -204,8 +204,8 @@ func pods(ctx context.Context, in string) ([]string, error) {
 	return names, err
 }
 
-// stored is a type with a volume for each agent.
-func stored(kind string, retention v1alpha1.StorageRetention) v1alpha1.AgentType {
+// storedAgentType is a type with a volume for each agent.
+func storedAgentType(kind string, retention v1alpha1.StorageRetention) v1alpha1.AgentType {
 	return v1alpha1.AgentType{
 		Type: kind, Slots: 1, Template: agentTemplate(),
 		Storage: &v1alpha1.AgentStorage{Size: resource.MustParse("16Mi"), Retention: retention},
@@ -221,9 +221,9 @@ func desiredReplicas(workloads map[string]*appsv1.StatefulSet) int {
 	return sum
 }
 
-func claims(ctx context.Context, in string) ([]string, error) {
+func claims(ctx context.Context, ns string) ([]string, error) {
 	list := &corev1.PersistentVolumeClaimList{}
-	err := api.List(ctx, list, client.InNamespace(in))
+	err := api.List(ctx, list, client.InNamespace(ns))
 	var names []string
 	for _, claim := range list.Items {
 		names = append(names, claim.Name)
@@ -231,39 +231,39 @@ func claims(ctx context.Context, in string) ([]string, error) {
 	return names, err
 }
 
-// described is the description in the swarm's ConfigMap.
-func described(ctx context.Context, in string) (string, error) {
-	config := at(&corev1.ConfigMap{}, in, "research-config")
+// publishedDescription is the description in the swarm's ConfigMap.
+func publishedDescription(ctx context.Context, ns string) (string, error) {
+	config := objectAt(&corev1.ConfigMap{}, ns, "research-config")
 	err := api.Get(ctx, client.ObjectKeyFromObject(config), config)
 	return config.Data["swarm.json"], err
 }
 
 // ownedObjects are all objects that operators make for swarms, as far as their labels match.
-func ownedObjects(ctx context.Context, in, selector string) []client.Object {
+func ownedObjects(ctx context.Context, ns, selector string) []client.Object {
 	GinkgoHelper()
-	var all []client.Object
+	var objects []client.Object
 	for _, list := range []client.ObjectList{&v1alpha1.AgentList{}, &appsv1.StatefulSetList{}, &corev1.ServiceList{}, &corev1.ConfigMapList{}} {
-		Expect(api.List(ctx, list, client.InNamespace(in), &client.ListOptions{Raw: &metav1.ListOptions{LabelSelector: selector}})).To(Succeed())
+		Expect(api.List(ctx, list, client.InNamespace(ns), &client.ListOptions{Raw: &metav1.ListOptions{LabelSelector: selector}})).To(Succeed())
 		Expect(meta.EachListItem(list, func(item runtime.Object) error {
-			all = append(all, item.(client.Object))
+			objects = append(objects, item.(client.Object))
 			return nil
 		})).To(Succeed())
 	}
-	return all
+	return objects
 }
 
 // versions are the resource versions of everything that the operator writes.
-func versions(ctx context.Context, in string) []string {
-	var all []string
+func versions(ctx context.Context, ns string) []string {
+	var result []string
 	for _, list := range []client.ObjectList{&v1alpha1.SwarmList{}, &v1alpha1.AgentList{}, &appsv1.StatefulSetList{}, &corev1.ServiceList{}, &corev1.ConfigMapList{}} {
-		if err := api.List(ctx, list, client.InNamespace(in)); err != nil {
+		if err := api.List(ctx, list, client.InNamespace(ns)); err != nil {
 			return []string{err.Error()}
 		}
 		_ = meta.EachListItem(list, func(item runtime.Object) error {
 			object := item.(client.Object)
-			all = append(all, fmt.Sprintf("%T %s %s", object, object.GetName(), object.GetResourceVersion()))
+			result = append(result, fmt.Sprintf("%T %s %s", object, object.GetName(), object.GetResourceVersion()))
 			return nil
 		})
 	}
-	return all
+	return result
 }

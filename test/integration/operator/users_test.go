@@ -22,22 +22,22 @@ var _ = Describe("The roles for users", Serial, func() {
 		// An administrator's part for operators of single namespaces lets admins write statuses.
 		tenant := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "swarm-operator-tenant"}}
 		Expect(client.IgnoreNotFound(api.Delete(ctx, tenant))).To(Succeed())
-		applied(ctx, "users")
+		applyManifests(ctx, "users")
 	})
 
 	DescribeTable("let users of a namespace", func(ctx SpecContext, role string, edits bool) {
-		in, elsewhere := namespace(ctx, nil), namespace(ctx, nil)
-		user := boundTo(ctx, in, role)
+		ns, elsewhere := namespace(ctx, nil), namespace(ctx, nil)
+		user := newBoundClient(ctx, ns, role)
 		Eventually(func(ctx context.Context) error { // the roles of Kubernetes are added to by a controller
-			return user.List(ctx, &v1alpha1.SwarmList{}, client.InNamespace(in))
+			return user.List(ctx, &v1alpha1.SwarmList{}, client.InNamespace(ns))
 		}).WithContext(ctx).Should(Succeed())
 		task := &v1alpha1.Task{
-			ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: "report"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "report"},
 			Spec:       v1alpha1.TaskSpec{SwarmRef: v1alpha1.SwarmReference{Name: "research"}},
 		}
 		if edits {
 			Eventually(func(ctx context.Context) error { return user.Create(ctx, task.DeepCopy()) }).WithContext(ctx).Should(Succeed())
-			swarm := &v1alpha1.Swarm{ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: "research"}, Spec: sample(ctx, elsewhere).Spec}
+			swarm := &v1alpha1.Swarm{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "research"}, Spec: sample(ctx, elsewhere).Spec}
 			Expect(user.Create(ctx, swarm)).To(Succeed())
 			Expect(user.Delete(ctx, swarm)).To(Succeed())
 		} else {
@@ -53,12 +53,12 @@ var _ = Describe("The roles for users", Serial, func() {
 	)
 })
 
-// boundTo is a client of a user who has a ClusterRole in a namespace.
-func boundTo(ctx context.Context, in, role string) client.Client {
+// newBoundClient is a client of a user who has a ClusterRole in a namespace.
+func newBoundClient(ctx context.Context, ns, role string) client.Client {
 	GinkgoHelper()
-	name := role + "-of-" + in
+	name := role + "-of-" + ns
 	Expect(api.Create(ctx, &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: role},
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: role},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: name}},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
 	})).To(Succeed())

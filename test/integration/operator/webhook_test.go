@@ -31,86 +31,86 @@ import (
 
 const noPool = `there is no WorkerPool "nobodys"`
 
-// answering are the settings of an operator whose webhook is reachable for the API server, on the same machine.
-func answering(in, port string) []string {
-	return []string{only(in), "SWARM_WEBHOOK_ENABLED=true", "SWARM_WEBHOOK_PORT=" + port, linkAddress}
+// webhookSettings are the settings of an operator whose webhook is reachable for the API server, on the same machine.
+func webhookSettings(ns, port string) []string {
+	return []string{onlyNamespace(ns), "SWARM_WEBHOOK_ENABLED=true", "SWARM_WEBHOOK_PORT=" + port, linkAddress}
 }
 
-// installed has the API server ask at that port as the installed configuration does, about pods of one namespace, until the spec ends.
-func installed(ctx context.Context, in, port string, bundle []byte) *admissionv1.MutatingWebhookConfiguration {
+// registerWebhook has the API server ask at that port as the installed configuration does, about pods of one namespace, until the spec ends.
+func registerWebhook(ctx context.Context, ns, port string, bundle []byte) *admissionv1.MutatingWebhookConfiguration {
 	GinkgoHelper()
 	text, err := os.ReadFile(fromRoot("deploy", "kustomize", "operator", "admission.yaml"))
 	Expect(err).NotTo(HaveOccurred())
-	made := &admissionv1.MutatingWebhookConfiguration{}
-	Expect(yaml.UnmarshalStrict(text, made)).To(Succeed())
-	for n := range made.Webhooks {
-		path := *made.Webhooks[n].ClientConfig.Service.Path
-		made.Webhooks[n].ClientConfig = admissionv1.WebhookClientConfig{URL: new("https://127.0.0.1:" + port + path), CABundle: bundle}
-		made.Webhooks[n].NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: in}}
+	configuration := &admissionv1.MutatingWebhookConfiguration{}
+	Expect(yaml.UnmarshalStrict(text, configuration)).To(Succeed())
+	for n := range configuration.Webhooks {
+		path := *configuration.Webhooks[n].ClientConfig.Service.Path
+		configuration.Webhooks[n].ClientConfig = admissionv1.WebhookClientConfig{URL: new("https://127.0.0.1:" + port + path), CABundle: bundle}
+		configuration.Webhooks[n].NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: ns}}
 	}
-	Expect(api.Create(ctx, made)).To(Succeed())
-	DeferCleanup(func(ctx SpecContext) { Expect(client.IgnoreNotFound(api.Delete(ctx, made))).To(Succeed()) })
-	return made
+	Expect(api.Create(ctx, configuration)).To(Succeed())
+	DeferCleanup(func(ctx SpecContext) { Expect(client.IgnoreNotFound(api.Delete(ctx, configuration))).To(Succeed()) })
+	return configuration
 }
 
-// bundle is the CA that the API server trusts.
-func bundle(ctx context.Context, of *admissionv1.MutatingWebhookConfiguration) (string, error) {
+// trustedBundle is the CA that the API server trusts.
+func trustedBundle(ctx context.Context, configuration *admissionv1.MutatingWebhookConfiguration) (string, error) {
 	found := &admissionv1.MutatingWebhookConfiguration{}
-	if err := api.Get(ctx, client.ObjectKeyFromObject(of), found); err != nil {
+	if err := api.Get(ctx, client.ObjectKeyFromObject(configuration), found); err != nil {
 		return "", err
 	}
 	return string(found.Webhooks[0].ClientConfig.CABundle), nil
 }
 
-// stray is a pod of a pool that there is not; with no pool, of none.
-func stray(in, pool string) *corev1.Pod {
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: "stray"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "any", Image: "localhost/any"}}}}
+// newStrayPod is a pod of a pool that there is not; with no pool, of none.
+func newStrayPod(ns, pool string) *corev1.Pod {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "stray"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "any", Image: "localhost/any"}}}}
 	if pool != "" {
 		pod.Labels = map[string]string{v1alpha1.LabelPool: pool}
 	}
 	return pod
 }
 
-// refusal is the API server's answer to a stray pod.
-func refusal(ctx context.Context, in string) error {
-	return api.Create(ctx, stray(in, "nobodys"), client.DryRunAll)
+// createStrayPod is the API server's answer to a stray pod.
+func createStrayPod(ctx context.Context, ns string) error {
+	return api.Create(ctx, newStrayPod(ns, "nobodys"), client.DryRunAll)
 }
 
 func showWebhookEnabled(ctx SpecContext) {
 	port, health := ports.Free(), ports.Free()
-	off := program("SWARM_WEBHOOK_ENABLED=false", "SWARM_WEBHOOK_PORT="+port, "SWARM_HEALTH_PORT="+health)
+	off := startOperator("SWARM_WEBHOOK_ENABLED=false", "SWARM_WEBHOOK_PORT="+port, "SWARM_HEALTH_PORT="+health)
 	Eventually(code).WithContext(ctx).WithArguments("http://127.0.0.1:"+health+"/readyz", "").Should(Equal(http.StatusOK))
 	_, err := code(ctx, "https://127.0.0.1:"+port+"/pods", "")
 	Expect(err).To(MatchError(ContainSubstring("connection refused")))
 	Eventually(off.Terminate()).Should(gexec.Exit(0))
 
-	program("SWARM_WEBHOOK_ENABLED=true", "SWARM_WEBHOOK_PORT="+port)
+	startOperator("SWARM_WEBHOOK_ENABLED=true", "SWARM_WEBHOOK_PORT="+port)
 	Eventually(code).WithContext(ctx).WithArguments("https://127.0.0.1:"+port+"/pods", "").Should(BeNumerically(">", 0))
 }
 
 func showWebhookPort(ctx SpecContext) {
-	in, port := namespace(ctx, nil), ports.Free()
-	program(answering(in, port)...)
-	installed(ctx, in, port, nil)
-	Eventually(refusal).WithContext(ctx).WithArguments(in).Should(MatchError(ContainSubstring(noPool)))
+	ns, port := namespace(ctx, nil), ports.Free()
+	startOperator(webhookSettings(ns, port)...)
+	registerWebhook(ctx, ns, port, nil)
+	Eventually(createStrayPod).WithContext(ctx).WithArguments(ns).Should(MatchError(ContainSubstring(noPool)))
 }
 
 func showWebhookCertDir(ctx SpecContext) {
-	in, port, folder := namespace(ctx, nil), ports.Free(), GinkgoT().TempDir()
-	first := brought(folder)
-	configuration := installed(ctx, in, port, first)
-	program(append(answering(in, port), "SWARM_WEBHOOK_CERT_DIR="+folder)...)
-	Eventually(refusal).WithContext(ctx).WithArguments(in).Should(MatchError(ContainSubstring(noPool)))
-	Expect(shown(ctx, port)).To(Equal(leaf(first)))
+	ns, port, folder := namespace(ctx, nil), ports.Free(), GinkgoT().TempDir()
+	first := writeCertificate(folder)
+	configuration := registerWebhook(ctx, ns, port, first)
+	startOperator(append(webhookSettings(ns, port), "SWARM_WEBHOOK_CERT_DIR="+folder)...)
+	Eventually(createStrayPod).WithContext(ctx).WithArguments(ns).Should(MatchError(ContainSubstring(noPool)))
+	Expect(servedCertificate(ctx, port)).To(Equal(leaf(first)))
 
-	second := brought(folder)
-	Eventually(shown).WithContext(ctx).WithArguments(port).Should(Equal(leaf(second)))
-	Expect(bundle(ctx, configuration)).To(Equal(string(first)), "a user who brings certificates tells the API server, too")
+	second := writeCertificate(folder)
+	Eventually(servedCertificate).WithContext(ctx).WithArguments(port).Should(Equal(leaf(second)))
+	Expect(trustedBundle(ctx, configuration)).To(Equal(string(first)), "a user who brings certificates tells the API server, too")
 }
 
 func showWebhookClientCA(ctx SpecContext) {
-	in, port, ca := namespace(ctx, nil), ports.Free(), linktest.NewCA(GinkgoTB())
-	program(append(answering(in, port), "SWARM_WEBHOOK_CLIENT_CA="+ca.File(GinkgoTB()))...)
+	ns, port, ca := namespace(ctx, nil), ports.Free(), linktest.NewCA(GinkgoTB())
+	startOperator(append(webhookSettings(ns, port), "SWARM_WEBHOOK_CLIENT_CA="+ca.File(GinkgoTB()))...)
 	asking := func(ctx context.Context, shown ...tls.Certificate) (int, error) {
 		transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, Certificates: shown}}
 		defer transport.CloseIdleConnections()
@@ -130,8 +130,8 @@ func showWebhookClientCA(ctx SpecContext) {
 	Expect(err).To(MatchError(ContainSubstring("certificate")), "of another CA")
 }
 
-// brought puts a new certificate and its key into the folder, and returns it with its CA.
-func brought(folder string) []byte {
+// writeCertificate puts a new certificate and its key into the folder, and returns it with its CA.
+func writeCertificate(folder string) []byte {
 	GinkgoHelper()
 	certificate, key, err := cert.GenerateSelfSignedCertKey("127.0.0.1", []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
 	Expect(err).NotTo(HaveOccurred())
@@ -148,10 +148,12 @@ func leaf(bundle []byte) string {
 	return fingerprint(all[0])
 }
 
-func fingerprint(of *x509.Certificate) string { return fmt.Sprintf("%x", of.Signature) }
+func fingerprint(certificate *x509.Certificate) string {
+	return fmt.Sprintf("%x", certificate.Signature)
+}
 
-// shown names the certificate that is shown at a port.
-func shown(ctx context.Context, port string) (string, error) {
+// servedCertificate names the certificate that is shown at a port.
+func servedCertificate(ctx context.Context, port string) (string, error) {
 	dialer := &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}}
 	connection, err := dialer.DialContext(ctx, "tcp", "127.0.0.1:"+port)
 	if err != nil {
@@ -163,48 +165,48 @@ func shown(ctx context.Context, port string) (string, error) {
 
 var _ = Describe("The webhook", Serial, func() {
 	It("is known by its CA, also by a new one", func(ctx SpecContext) {
-		in, port := namespace(ctx, nil), ports.Free()
-		program(answering(in, port)...)
-		configuration := installed(ctx, in, port, nil)
-		Eventually(refusal).WithContext(ctx).WithArguments(in).Should(MatchError(ContainSubstring(noPool)))
-		old, err := bundle(ctx, configuration)
+		ns, port := namespace(ctx, nil), ports.Free()
+		startOperator(webhookSettings(ns, port)...)
+		configuration := registerWebhook(ctx, ns, port, nil)
+		Eventually(createStrayPod).WithContext(ctx).WithArguments(ns).Should(MatchError(ContainSubstring(noPool)))
+		old, err := trustedBundle(ctx, configuration)
 		Expect(err).NotTo(HaveOccurred())
 		secret, err := authoritySecret(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(old).To(Equal(string(secret.Data["ca.crt"])))
 
 		Expect(api.Delete(ctx, secret)).To(Succeed())
-		Eventually(bundle).WithContext(ctx).WithArguments(configuration).ShouldNot(Equal(old))
+		Eventually(trustedBundle).WithContext(ctx).WithArguments(configuration).ShouldNot(Equal(old))
 		began := time.Now()
-		Eventually(refusal).WithContext(ctx).WithArguments(in).Should(MatchError(ContainSubstring(noPool)))
+		Eventually(createStrayPod).WithContext(ctx).WithArguments(ns).Should(MatchError(ContainSubstring(noPool)))
 		AddReportEntry("after a new bundle the webhook answers again in", ReportEntryVisibilityAlways, fmt.Sprintf("%.1f s", time.Since(began).Seconds()))
 	})
 
 	It("[K13/standby-serves, R15/webhook-by-all] is served by a standby as well", func(ctx SpecContext) {
-		in, port := namespace(ctx, nil), ports.Free()
-		leader := program(answering(in, ports.Free())...)
+		ns, port := namespace(ctx, nil), ports.Free()
+		leader := startOperator(webhookSettings(ns, ports.Free())...)
 		Eventually(leader.Err).Should(gbytes.Say("Successfully acquired lease"))
-		standby := program(append(answering(in, port), "SWARM_HEALTH_PORT="+ports.Free(), "SWARM_LINK_PORT="+ports.Free())...)
-		installed(ctx, in, port, nil)
-		Eventually(refusal).WithContext(ctx).WithArguments(in).Should(MatchError(ContainSubstring(noPool)))
+		standby := startOperator(append(webhookSettings(ns, port), "SWARM_HEALTH_PORT="+ports.Free(), "SWARM_LINK_PORT="+ports.Free())...)
+		registerWebhook(ctx, ns, port, nil)
+		Eventually(createStrayPod).WithContext(ctx).WithArguments(ns).Should(MatchError(ContainSubstring(noPool)))
 		Expect(standby.Err.Contents()).NotTo(ContainSubstring("Successfully acquired lease"))
 	})
 
 	It("fails only pods that name a pool, and readyz reports whether it is there", func(ctx SpecContext) {
-		in, port, health := namespace(ctx, nil), ports.Free(), ports.Free()
-		installed(ctx, in, port, nil)
-		Eventually(refusal).WithContext(ctx).WithArguments(in).Should(MatchError(ContainSubstring("failed calling webhook")), "while there is no answer")
-		Expect(api.Create(ctx, stray(in, ""), client.DryRunAll)).To(Succeed())
+		ns, port, health := namespace(ctx, nil), ports.Free(), ports.Free()
+		registerWebhook(ctx, ns, port, nil)
+		Eventually(createStrayPod).WithContext(ctx).WithArguments(ns).Should(MatchError(ContainSubstring("failed calling webhook")), "while there is no answer")
+		Expect(api.Create(ctx, newStrayPod(ns, ""), client.DryRunAll)).To(Succeed())
 
-		program(append(answering(in, port), "SWARM_HEALTH_PORT="+health)...)
+		startOperator(append(webhookSettings(ns, port), "SWARM_HEALTH_PORT="+health)...)
 		Eventually(code).WithContext(ctx).WithArguments("http://127.0.0.1:"+health+"/readyz/webhook", "").Should(Equal(http.StatusOK))
-		Eventually(refusal).WithContext(ctx).WithArguments(in).Should(MatchError(ContainSubstring(noPool)))
-		Expect(api.Create(ctx, stray(in, ""), client.DryRunAll)).To(Succeed())
+		Eventually(createStrayPod).WithContext(ctx).WithArguments(ns).Should(MatchError(ContainSubstring(noPool)))
+		Expect(api.Create(ctx, newStrayPod(ns, ""), client.DryRunAll)).To(Succeed())
 	})
 
 	It("[R25/fails-when-down] makes readyz fail when its server is down, while the process lives", func(ctx SpecContext) {
-		in, port, health := namespace(ctx, nil), ports.Free(), ports.Free()
-		session := program(append(answering(in, port), "SWARM_HEALTH_PORT="+health)...)
+		ns, port, health := namespace(ctx, nil), ports.Free(), ports.Free()
+		session := startOperator(append(webhookSettings(ns, port), "SWARM_HEALTH_PORT="+health)...)
 		address := "http://127.0.0.1:" + health
 		Eventually(code).WithContext(ctx).WithArguments(address+"/readyz", "").Should(Equal(http.StatusOK))
 

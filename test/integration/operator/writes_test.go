@@ -22,41 +22,41 @@ import (
 var _ = Describe("The operator", Serial, func() {
 	It("writes once for a short task, twice for a longer one, and nothing for a swarm at rest", func(ctx SpecContext) {
 		const size = 2
-		in := namespace(ctx, nil)
-		if _, err := audit.Requests(in); err != nil {
+		ns := namespace(ctx, nil)
+		if _, err := audit.Requests(ns); err != nil {
 			Skip(err.Error())
 		}
-		userAgent := "writes-" + in
+		userAgent := "writes-" + ns
 		rename := func(request *http.Request) int {
 			request.Header.Set("User-Agent", userAgent)
 			return 0
 		}
-		work := employ(ctx, in)
-		session := program(behindProxy(ctx, rename), only(in), linkAddress, "SWARM_CONTROLLER_RESYNC_PERIOD=5s", "SWARM_LOGGING_LEVEL=debug")
-		swarm := team(in, "ants", size)
+		work := runAgents(ctx, ns)
+		session := startOperator(proxyKubeconfigSetting(ctx, rename), onlyNamespace(ns), linkAddress, "SWARM_CONTROLLER_RESYNC_PERIOD=5s", "SWARM_LOGGING_LEVEL=debug")
+		swarm := newTeam(ns, "ants", size)
 		Expect(api.Create(ctx, swarm)).To(Succeed())
-		field.MustKubectl(ctx, "wait", "--namespace", in, "swarm/ants", "--for=condition=Ready", "--timeout=60s")
+		field.MustKubectl(ctx, "wait", "--namespace", ns, "swarm/ants", "--for=condition=Ready", "--timeout=60s")
 
-		submit(ctx, swarm, "long", order{Holds: true})
-		Eventually(phaseOf(in, "long")).WithContext(ctx).Should(Equal(v1alpha1.TaskRunning))
+		submit(ctx, swarm, "long", taskOrder{Hold: true})
+		Eventually(phaseOf(ns, "long")).WithContext(ctx).Should(Equal(v1alpha1.TaskRunning))
 		work.release("long")
-		Eventually(phaseOf(in, "long")).WithContext(ctx).Should(Equal(v1alpha1.TaskCompleted))
+		Eventually(phaseOf(ns, "long")).WithContext(ctx).Should(Equal(v1alpha1.TaskCompleted))
 		Eventually(writesAbout).WithArguments(userAgent, "long").Should(HaveLen(2), "that it runs, and that it has finished")
 		expectOneWrite(ctx, userAgent, session, swarm, work)
-		expectRest(ctx, userAgent, session, size)
+		expectQuiet(ctx, userAgent, session, size)
 		Expect(writesAbout(userAgent, "long")).To(HaveLen(2), "and nothing later")
 	})
 })
 
 // expectOneWrite submits short tasks until one costs a single write, although the operator has looked at it while it ran. On a busy machine
 // that may take more than a second: then the task is not a short one, and the next one is tried.
-func expectOneWrite(ctx context.Context, userAgent string, session *gexec.Session, swarm *v1alpha1.Swarm, work *workplace) {
+func expectOneWrite(ctx context.Context, userAgent string, session *gexec.Session, swarm *v1alpha1.Swarm, work *agentHandler) {
 	GinkgoHelper()
 	submitted := 0
 	Eventually(func(g Gomega) {
 		submitted++
-		task := submit(ctx, swarm, fmt.Sprint("short-", submitted), order{Holds: true})
-		g.Eventually(work.began).WithArguments(task.Name).Should(BeTrue())
+		task := submit(ctx, swarm, fmt.Sprint("short-", submitted), taskOrder{Hold: true})
+		g.Eventually(work.hasStarted).WithArguments(task.Name).Should(BeTrue())
 		asked := time.Now()
 		annotation := []byte(`{"metadata":{"annotations":{"swarm.io/reconcile-at":"now"}}}`)
 		g.Expect(api.Patch(ctx, task, client.RawPatch(types.MergePatchType, annotation))).To(Succeed())
@@ -71,21 +71,21 @@ func expectOneWrite(ctx context.Context, userAgent string, session *gexec.Sessio
 // reconciledTask reports whether a task was reconciled after that moment, by a log at debug.
 func reconciledTask(session *gexec.Session, name string, moment time.Time) bool {
 	GinkgoHelper()
-	return slices.ContainsFunc(logged(session), func(line map[string]any) bool {
+	return slices.ContainsFunc(logEntries(session), func(line map[string]any) bool {
 		at, err := time.Parse(time.RFC3339Nano, fmt.Sprint(line["time"]))
 		return err == nil && at.After(moment) && line["controller"] == "task" && line["msg"] == "reconciled" && line["name"] == name
 	})
 }
 
-// expectRest waits until three periodic reconciles of a swarm and of each of its agents have passed without a write. The numbers of
+// expectQuiet waits until three periodic reconciles of a swarm and of each of its agents have passed without a write. The numbers of
 // finished tasks are written up to ten seconds late.
-func expectRest(ctx context.Context, userAgent string, session *gexec.Session, agents int) {
+func expectQuiet(ctx context.Context, userAgent string, session *gexec.Session, agents int) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
-		written := writesOf(userAgent)
+		written := writeRequests(userAgent)
 		last := written[len(written)-1]
 		for controller, least := range map[string]int{"swarm": 3, "agent": 3 * agents} {
-			since := slices.DeleteFunc(reconciledAt(session, controller), last.Answered.After)
+			since := slices.DeleteFunc(reconcileTimes(session, controller), last.Answered.After)
 			g.Expect(len(since)).To(BeNumerically(">=", least), "reconciles of controller %s since %s", controller, last)
 		}
 	}).WithContext(ctx).Should(Succeed())
@@ -94,7 +94,7 @@ func expectRest(ctx context.Context, userAgent string, session *gexec.Session, a
 // writesAbout returns the writes of a client to the task of this name, and to events about it.
 func writesAbout(userAgent, task string) []audit.Request {
 	GinkgoHelper()
-	return slices.DeleteFunc(writesOf(userAgent), func(one audit.Request) bool {
+	return slices.DeleteFunc(writeRequests(userAgent), func(one audit.Request) bool {
 		return one.Object.Name != task && !strings.HasPrefix(one.Object.Name, task+".")
 	})
 }

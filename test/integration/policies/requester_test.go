@@ -32,9 +32,9 @@ var (
 	forTask = []right{{verb: "get", resource: "configmaps", names: []string{"input"}}}
 )
 
-func swarmIn(in string) *v1alpha1.Swarm {
+func swarmIn(ns string) *v1alpha1.Swarm {
 	return &v1alpha1.Swarm{
-		ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: "ants"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "ants"},
 		Spec: v1alpha1.SwarmSpec{Replicas: new(int32(1)), MaxAgents: 2, Agents: []v1alpha1.AgentType{{
 			Type: "worker", Slots: 1, Template: template(),
 		}}},
@@ -42,9 +42,9 @@ func swarmIn(in string) *v1alpha1.Swarm {
 }
 
 // poolIn is a pool that makes the operator use all that a pool can, with this many sources.
-func poolIn(in string, sources int) *v1alpha1.WorkerPool {
+func poolIn(ns string, sources int) *v1alpha1.WorkerPool {
 	pool := &v1alpha1.WorkerPool{
-		ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: "streams"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "streams"},
 		Spec:       v1alpha1.WorkerPoolSpec{Workers: v1alpha1.WorkloadReference{Kind: v1alpha1.WorkloadStatefulSet, Name: "w"}, Replicas: new(int32(2))},
 	}
 	for n := range sources {
@@ -54,9 +54,9 @@ func poolIn(in string, sources int) *v1alpha1.WorkerPool {
 	return pool
 }
 
-func taskIn(in string) *v1alpha1.Task {
+func taskIn(ns string) *v1alpha1.Task {
 	return &v1alpha1.Task{
-		ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: "report"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "report"},
 		Spec: v1alpha1.TaskSpec{
 			SwarmRef:    v1alpha1.SwarmReference{Name: "ants"},
 			PayloadFrom: &v1alpha1.PayloadSource{ConfigMapKeyRef: v1alpha1.ConfigMapKey{Name: "input", Key: "json"}},
@@ -64,64 +64,64 @@ func taskIn(in string) *v1alpha1.Task {
 	}
 }
 
-// without is all rights but one.
-func without(rights []right, n int) []right { return slices.Delete(slices.Clone(rights), n, n+1) }
+// withoutNth is all rights but one.
+func withoutNth(rights []right, n int) []right { return slices.Delete(slices.Clone(rights), n, n+1) }
 
 var _ = Describe("Who asks", func() {
-	var in string
+	var ns string
 
-	BeforeEach(func(ctx SpecContext) { in = namespace(ctx) })
+	BeforeEach(func(ctx SpecContext) { ns = namespace(ctx) })
 
 	DescribeTable("is refused without the right that the operator would use", func(ctx SpecContext, object func(string) client.Object, rights []right, why string) {
-		err := author(ctx, in, rights...).Create(ctx, object(in), client.DryRunAll)
-		Expect(err).To(MatchError(And(ContainSubstring("requester.swarm.io"), ContainSubstring(why), ContainSubstring(in))))
+		err := newAuthor(ctx, ns, rights...).Create(ctx, object(ns), client.DryRunAll)
+		Expect(err).To(MatchError(And(ContainSubstring("requester.swarm.io"), ContainSubstring(why), ContainSubstring(ns))))
 	},
-		Entry("for a Swarm, to create pods [X04/user-refused]", swarm, without(forSwarm, 0), "may not create pods"),
-		Entry("for a Swarm, to create StatefulSets", swarm, without(forSwarm, 1), "may not create statefulsets"),
-		Entry("for a Swarm, to create Services", swarm, without(forSwarm, 2), "may not create services"),
-		Entry("for a Swarm, to create ConfigMaps", swarm, without(forSwarm, 3), "may not create configmaps"),
-		Entry("for a pool, to create ConfigMaps", pool, without(forPool, 0), "may not create configmaps"),
-		Entry("for a pool, to update its ConfigMap", pool, without(forPool, 1), "may not update configmap w-config"),
-		Entry("for a pool, to patch pods", pool, without(forPool, 2), "may not patch pods"),
-		Entry("for a pool, to evict pods", pool, without(forPool, 3), "may not create pods/eviction"),
-		Entry("for a pool with replicas, to scale its workload", pool, without(forPool, 4), "may not patch statefulsets/scale of w"),
+		Entry("for a Swarm, to create pods [X04/user-refused]", swarm, withoutNth(forSwarm, 0), "may not create pods"),
+		Entry("for a Swarm, to create StatefulSets", swarm, withoutNth(forSwarm, 1), "may not create statefulsets"),
+		Entry("for a Swarm, to create Services", swarm, withoutNth(forSwarm, 2), "may not create services"),
+		Entry("for a Swarm, to create ConfigMaps", swarm, withoutNth(forSwarm, 3), "may not create configmaps"),
+		Entry("for a pool, to create ConfigMaps", pool, withoutNth(forPool, 0), "may not create configmaps"),
+		Entry("for a pool, to update its ConfigMap", pool, withoutNth(forPool, 1), "may not update configmap w-config"),
+		Entry("for a pool, to patch pods", pool, withoutNth(forPool, 2), "may not patch pods"),
+		Entry("for a pool, to evict pods", pool, withoutNth(forPool, 3), "may not create pods/eviction"),
+		Entry("for a pool with replicas, to scale its workload", pool, withoutNth(forPool, 4), "may not patch statefulsets/scale of w"),
 		Entry("for a pool with replicas, to scale a workload of that kind",
 			poolOfDeployment, forPool, "may not patch deployments/scale of w"),
 		Entry("for a pool, to get each ConfigMap that it reads",
 			poolOfMany, forPool, "may not get each of the configmaps jobs-0, jobs-1, jobs-2"),
 		Entry("for a pool, to update the ConfigMap that it names", poolNaming, forPool, "may not update configmap other"),
 		Entry("for a pool with a ConfigMap for each worker, to update any", poolPerWorker, forPool, "may not update configmaps"),
-		Entry("for a task, to get the ConfigMap of its payload", task, without(forTask, 0), "may not get each of the configmaps input"),
+		Entry("for a task, to get the ConfigMap of its payload", task, withoutNth(forTask, 0), "may not get each of the configmaps input"),
 		Entry("for a task, to get the ConfigMap of its items", taskOfItems, forTask, "may not get each of the configmaps input, items"),
 	)
 
 	DescribeTable("passes with just the rights that the operator would use", func(ctx SpecContext, object func(string) client.Object, rights []right) {
-		Expect(author(ctx, in, rights...).Create(ctx, object(in), client.DryRunAll)).To(Succeed())
+		Expect(newAuthor(ctx, ns, rights...).Create(ctx, object(ns), client.DryRunAll)).To(Succeed())
 	},
 		Entry("for a Swarm", swarm, forSwarm),
 		Entry("for a pool, of the names alone", pool, forPool),
 		Entry("for a pool, to update scale instead of patching it",
-			pool, append(without(forPool, 4), right{verb: "update", group: "apps", resource: "statefulsets/scale"})),
-		Entry("for a pool without replicas, which scales nothing", poolOfAnySize, without(forPool, 4)),
-		Entry("for a pool of 16 ConfigMaps, which the cost of the policy allows", poolOf16, append(without(forPool, 5), reads(16))),
-		Entry("for a pool, to get all ConfigMaps", poolOf16, append(without(forPool, 5), right{verb: "get", resource: "configmaps"})),
+			pool, append(withoutNth(forPool, 4), right{verb: "update", group: "apps", resource: "statefulsets/scale"})),
+		Entry("for a pool without replicas, which scales nothing", poolOfAnySize, withoutNth(forPool, 4)),
+		Entry("for a pool of 16 ConfigMaps, which the cost of the policy allows", poolOf16, append(withoutNth(forPool, 5), readSources(16))),
+		Entry("for a pool, to get all ConfigMaps", poolOf16, append(withoutNth(forPool, 5), right{verb: "get", resource: "configmaps"})),
 		Entry("for a task", task, forTask),
 		Entry("for a task with its payload in itself", taskOfNothing, nil),
 	)
 
 	It("is judged again when the spec changes, and not before", func(ctx SpecContext) {
-		stored := swarmIn(in)
+		stored := swarmIn(ns)
 		Expect(api.Create(ctx, stored)).To(Succeed())
-		poor := author(ctx, in)
+		poor := newAuthor(ctx, ns)
 		Expect(poor.Patch(ctx, stored.DeepCopy(), merge(`{"metadata": {"labels": {"team": "a"}, "annotations": {"swarm.io/paused": "true"}}}`))).To(Succeed())
 		Expect(poor.Patch(ctx, stored.DeepCopy(), merge(`{"spec": {"maxAgents": 3}}`))).To(MatchError(ContainSubstring("may not create pods")))
-		Expect(author(ctx, in, forSwarm...).Patch(ctx, stored.DeepCopy(), merge(`{"spec": {"maxAgents": 3}}`))).To(Succeed())
+		Expect(newAuthor(ctx, ns, forSwarm...).Patch(ctx, stored.DeepCopy(), merge(`{"spec": {"maxAgents": 3}}`))).To(Succeed())
 	})
 
 	It("may scale and report with the rights to these alone, as an autoscaler does", func(ctx SpecContext) {
-		stored := poolIn(in, 0)
+		stored := poolIn(ns, 0)
 		Expect(api.Create(ctx, stored)).To(Succeed())
-		scaler := holder(ctx, in, right{verb: "patch", group: "swarm.io", resource: "workerpools/scale"}, right{verb: "patch", group: "swarm.io", resource: "workerpools/status"})
+		scaler := holder(ctx, ns, right{verb: "patch", group: "swarm.io", resource: "workerpools/scale"}, right{verb: "patch", group: "swarm.io", resource: "workerpools/status"})
 		size := client.WithSubResourceBody(&autoscalingv1.Scale{})
 		Expect(scaler.SubResource("scale").Patch(ctx, stored.DeepCopy(), merge(`{"spec": {"replicas": 5}}`), size)).To(Succeed())
 		Expect(scaler.Status().Patch(ctx, stored.DeepCopy(), merge(`{"status": {"size": 5}}`))).To(Succeed())
@@ -130,11 +130,11 @@ var _ = Describe("Who asks", func() {
 	})
 
 	It("is not the garbage collector, which takes owners out of objects and deletes them", func(ctx SpecContext) {
-		awaitCollector(ctx, in)
-		left, gone := poolIn(in, 1), poolIn(in, 1)
+		awaitCollector(ctx, ns)
+		left, gone := poolIn(ns, 1), poolIn(ns, 1)
 		gone.Name = "gone"
 		for pool, policy := range map[*v1alpha1.WorkerPool]metav1.DeletionPropagation{left: metav1.DeletePropagationOrphan, gone: metav1.DeletePropagationForeground} {
-			owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: "owner-of-" + pool.Name}}
+			owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "owner-of-" + pool.Name}}
 			Expect(api.Create(ctx, owner)).To(Succeed())
 			pool.Finalizers = []string{"policies.suite.swarm.io/stay"}
 			pool.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID, BlockOwnerDeletion: new(true)}}
@@ -148,68 +148,68 @@ var _ = Describe("Who asks", func() {
 			g.Expect(gone.DeletionTimestamp).NotTo(BeNil())
 		}).WithContext(ctx).Should(Succeed())
 		for _, pool := range []*v1alpha1.WorkerPool{left, gone} {
-			Expect(author(ctx, in).Patch(ctx, pool.DeepCopy(), merge(`{"metadata": {"finalizers": null}}`))).To(Succeed())
+			Expect(newAuthor(ctx, ns).Patch(ctx, pool.DeepCopy(), merge(`{"metadata": {"finalizers": null}}`))).To(Succeed())
 		}
 	})
 })
 
 // awaitCollector returns when the garbage collector knows WorkerPools, which it discovers some time after their kind is installed. An owner
 // that is deleted before that leaves its dependents.
-func awaitCollector(ctx context.Context, in string) {
+func awaitCollector(ctx context.Context, ns string) {
 	GinkgoHelper()
-	orphan := poolIn(in, 0)
+	orphan := poolIn(ns, 0)
 	orphan.Name, orphan.OwnerReferences = "orphan", []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "missing", UID: "missing"}}
-	made(ctx, orphan)
-	Eventually(absent).WithContext(ctx).WithArguments(orphan).Should(BeTrue())
+	createAsUser(ctx, orphan)
+	Eventually(isDeleted).WithContext(ctx).WithArguments(orphan).Should(BeTrue())
 }
 
 func merge(text string) client.Patch { return client.RawPatch(types.MergePatchType, []byte(text)) }
 
-func swarm(in string) client.Object { return swarmIn(in) }
-func pool(in string) client.Object  { return poolIn(in, 2) }
-func task(in string) client.Object  { return taskIn(in) }
+func swarm(ns string) client.Object { return swarmIn(ns) }
+func pool(ns string) client.Object  { return poolIn(ns, 2) }
+func task(ns string) client.Object  { return taskIn(ns) }
 
-func poolOfMany(in string) client.Object { return poolIn(in, 3) }
-func poolOf16(in string) client.Object   { return poolIn(in, 16) }
+func poolOfMany(ns string) client.Object { return poolIn(ns, 3) }
+func poolOf16(ns string) client.Object   { return poolIn(ns, 16) }
 
-func poolOfAnySize(in string) client.Object {
-	made := poolIn(in, 2)
+func poolOfAnySize(ns string) client.Object {
+	made := poolIn(ns, 2)
 	made.Spec.Replicas = nil
 	return made
 }
 
-func poolOfDeployment(in string) client.Object {
-	made := poolIn(in, 2)
+func poolOfDeployment(ns string) client.Object {
+	made := poolIn(ns, 2)
 	made.Spec.Workers.Kind = v1alpha1.WorkloadDeployment
 	return made
 }
 
-func poolNaming(in string) client.Object {
-	made := poolIn(in, 2)
+func poolNaming(ns string) client.Object {
+	made := poolIn(ns, 2)
 	made.Spec.Config.Name = "other"
 	return made
 }
 
-func poolPerWorker(in string) client.Object {
-	made := poolIn(in, 2)
+func poolPerWorker(ns string) client.Object {
+	made := poolIn(ns, 2)
 	made.Spec.Config.Layout = v1alpha1.LayoutPerWorker
 	return made
 }
 
-func taskOfItems(in string) client.Object {
-	made := taskIn(in)
+func taskOfItems(ns string) client.Object {
+	made := taskIn(ns)
 	made.Spec.Items = &v1alpha1.TaskItems{ConfigMapKeyRef: &v1alpha1.ConfigMapKey{Name: "items", Key: "list"}}
 	return made
 }
 
-func taskOfNothing(in string) client.Object {
-	made := taskIn(in)
+func taskOfNothing(ns string) client.Object {
+	made := taskIn(ns)
 	made.Spec.PayloadFrom, made.Spec.Payload = nil, &apiextensionsv1.JSON{Raw: []byte(`{}`)}
 	return made
 }
 
-// reads is the right to read the sources of a pool.
-func reads(sources int) right {
+// readSources is the right to read the sources of a pool.
+func readSources(sources int) right {
 	all := right{verb: "get", resource: "configmaps"}
 	for n := range sources {
 		all.names = append(all.names, fmt.Sprintf("jobs-%d", n))
@@ -217,8 +217,8 @@ func reads(sources int) right {
 	return all
 }
 
-// made creates an object as the user of the cluster.
-func made[T client.Object](ctx context.Context, object T) T {
+// createAsUser creates an object as the user of the cluster.
+func createAsUser[T client.Object](ctx context.Context, object T) T {
 	GinkgoHelper()
 	Expect(api.Create(ctx, object)).To(Succeed())
 	return object

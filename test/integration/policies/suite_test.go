@@ -26,10 +26,10 @@ import (
 )
 
 const (
-	// home is where the operator is installed. It is not the namespace that the manifests name.
-	home = "swarm-policies-home"
-	// ours labels the namespaces that the operator looks after.
-	ours = "policies.suite.swarm.io/namespace"
+	// operatorNamespace is where the operator is installed. It is not the namespace that the manifests name.
+	operatorNamespace = "swarm-policies-home"
+	// suiteLabel labels the namespaces that the operator looks after.
+	suiteLabel = "policies.suite.swarm.io/namespace"
 )
 
 // Set once, before the first spec.
@@ -78,7 +78,7 @@ patches:
   patch: |
     - {op: replace, path: /webhooks/0/clientConfig, value: {url: "https://127.0.0.1:%s/pods"}}
     - {op: replace, path: /webhooks/1/clientConfig, value: {url: "https://127.0.0.1:%s/spread"}}
-`, home, base, webhookPort, webhookPort)
+`, operatorNamespace, base, webhookPort, webhookPort)
 	Expect(os.WriteFile(filepath.Join(folder, "kustomization.yaml"), []byte(text), 0o600)).To(Succeed())
 	return folder
 }
@@ -86,26 +86,26 @@ patches:
 // awaitPolicies returns when the API server goes by both policies.
 func awaitPolicies(ctx context.Context) {
 	GinkgoHelper()
-	in := namespace(ctx)
-	operator, _ := almighty(ctx)
-	requester := author(ctx, in)
+	ns := namespace(ctx)
+	operator, _ := newPrivilegedAccount(ctx)
+	requester := newAuthor(ctx, ns)
 	Eventually(func(g Gomega) {
-		g.Expect(operator.Create(ctx, deploymentIn(in), client.DryRunAll)).To(MatchError(ContainSubstring("operator-fence.swarm.io")))
-		g.Expect(requester.Create(ctx, swarmIn(in), client.DryRunAll)).To(MatchError(ContainSubstring("requester.swarm.io")))
+		g.Expect(operator.Create(ctx, deploymentIn(ns), client.DryRunAll)).To(MatchError(ContainSubstring("operator-fence.swarm.io")))
+		g.Expect(requester.Create(ctx, swarmIn(ns), client.DryRunAll)).To(MatchError(ContainSubstring("requester.swarm.io")))
 	}).WithContext(ctx).Should(Succeed())
 }
 
 // namespace is one that the operator looks after, and goes with the spec or the suite.
 func namespace(ctx context.Context) string {
 	GinkgoHelper()
-	made := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "swarm-policies-", Labels: map[string]string{ours: "true"}}}
+	made := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "swarm-policies-", Labels: map[string]string{suiteLabel: "true"}}}
 	Expect(api.Create(ctx, made)).To(Succeed())
 	DeferCleanup(func(ctx SpecContext) { Expect(client.IgnoreNotFound(api.Delete(ctx, made))).To(Succeed()) })
 	return made.Name
 }
 
-// as returns a client that acts as a user.
-func as(user string, groups ...string) client.Client {
+// clientAs returns a client that acts as a user.
+func clientAs(user string, groups ...string) client.Client {
 	GinkgoHelper()
 	config := rest.CopyConfig(cluster.Config)
 	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: append(groups, "system:authenticated")}
@@ -124,51 +124,51 @@ func (r right) rule() rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{Verbs: []string{r.verb}, APIGroups: []string{r.group}, Resources: []string{r.resource}, ResourceNames: r.names}
 }
 
-// author returns a new user who may write our kinds in a namespace, and has these rights beside.
-func author(ctx context.Context, in string, rights ...right) client.Client {
+// newAuthor returns a new user who may write our kinds in a namespace, and has these rights beside.
+func newAuthor(ctx context.Context, ns string, rights ...right) client.Client {
 	GinkgoHelper()
-	all := slices.Concat(rights, []right{{verb: "get", group: "swarm.io", resource: "*"}})
+	allRights := slices.Concat(rights, []right{{verb: "get", group: "swarm.io", resource: "*"}})
 	for _, verb := range []string{"create", "update", "patch"} {
 		for _, resource := range []string{"swarms", "workerpools", "tasks"} {
-			all = append(all, right{verb: verb, group: "swarm.io", resource: resource})
+			allRights = append(allRights, right{verb: verb, group: "swarm.io", resource: resource})
 		}
 	}
-	return holder(ctx, in, all...)
+	return holder(ctx, ns, allRights...)
 }
 
 // holder returns a new user with rights in a namespace, once the API server knows them.
-func holder(ctx context.Context, in string, rights ...right) client.Client {
+func holder(ctx context.Context, ns string, rights ...right) client.Client {
 	GinkgoHelper()
-	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: in, GenerateName: "author-"}}
+	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: ns, GenerateName: "author-"}}
 	for _, right := range append(rights, right{verb: "get", group: "", resource: "limitranges"}) {
 		role.Rules = append(role.Rules, right.rule())
 	}
 	Expect(api.Create(ctx, role)).To(Succeed())
 	Expect(api.Create(ctx, &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: role.Name},
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: role.Name},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: role.Name}},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role.Name},
 	})).To(Succeed())
-	user := as(role.Name)
-	known := client.ObjectKey{Namespace: in, Name: "none"}
+	user := clientAs(role.Name)
+	known := client.ObjectKey{Namespace: ns, Name: "none"}
 	Eventually(func() error { return client.IgnoreNotFound(user.Get(ctx, known, &corev1.LimitRange{})) }).WithContext(ctx).Should(Succeed())
 	return user
 }
 
-// almighty returns the account of an operator elsewhere that RBAC allows everything, so that only the fence can refuse, and its namespace.
-func almighty(ctx context.Context) (account client.Client, in string) {
+// newPrivilegedAccount returns the account of an operator elsewhere that RBAC allows everything, so that only the fence can refuse, and its namespace.
+func newPrivilegedAccount(ctx context.Context) (account client.Client, ns string) {
 	GinkgoHelper()
-	in = namespace(ctx)
+	ns = namespace(ctx)
 	binding := &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: in},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: in, Name: "swarm-operator"}},
+		ObjectMeta: metav1.ObjectMeta{Name: ns},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: ns, Name: "swarm-operator"}},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
 	}
 	Expect(api.Create(ctx, binding)).To(Succeed())
 	DeferCleanup(func(ctx SpecContext) { Expect(client.IgnoreNotFound(api.Delete(ctx, binding))).To(Succeed()) })
-	account = as("system:serviceaccount:"+in+":swarm-operator", "system:serviceaccounts", "system:serviceaccounts:"+in)
-	Eventually(func() error { return account.List(ctx, &corev1.SecretList{}, client.InNamespace(home)) }).WithContext(ctx).Should(Succeed())
-	return account, in
+	account = clientAs("system:serviceaccount:"+ns+":swarm-operator", "system:serviceaccounts", "system:serviceaccounts:"+ns)
+	Eventually(func() error { return account.List(ctx, &corev1.SecretList{}, client.InNamespace(operatorNamespace)) }).WithContext(ctx).Should(Succeed())
+	return account, ns
 }
 
 // template is that of pods which run nothing.
@@ -182,18 +182,18 @@ func template() corev1.PodTemplateSpec {
 	}
 }
 
-func deploymentIn(in string) *appsv1.Deployment {
+func deploymentIn(ns string) *appsv1.Deployment {
 	return &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: "web"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web"},
 		Spec: appsv1.DeploymentSpec{
 			Replicas: new(int32(0)), Selector: &metav1.LabelSelector{MatchLabels: template().Labels}, Template: template(),
 		},
 	}
 }
 
-func statefulSetIn(in string) *appsv1.StatefulSet {
+func statefulSetIn(ns string) *appsv1.StatefulSet {
 	return &appsv1.StatefulSet{
-		ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: "w"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "w"},
 		Spec: appsv1.StatefulSetSpec{
 			Replicas: new(int32(0)), ServiceName: "w", Selector: &metav1.LabelSelector{MatchLabels: template().Labels}, Template: template(),
 		},

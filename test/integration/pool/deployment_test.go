@@ -20,30 +20,30 @@ import (
 
 // deployment is a pool over the pods of a Deployment, which the pool scales. Its workers are Ready before the pool is created, as in
 // statefulSet.
-func deployment(ctx context.Context, size int32, jobs string) *scene {
+func deployment(ctx context.Context, size int32, jobs string) *environment {
 	GinkgoHelper()
-	s := empty(ctx)
+	s := newEnvironment(ctx)
 	labels := map[string]string{"app": workload}
-	made := &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.in, Name: workload},
+	object := &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: workload},
 		Spec:       appsv1.DeploymentSpec{Replicas: &size, Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: gang.Template(labels, config)},
 	}
-	Expect(api.Create(ctx, made)).To(Succeed())
+	Expect(api.Create(ctx, object)).To(Succeed())
 	Eventually(func() (int32, error) {
-		err := api.Get(ctx, client.ObjectKeyFromObject(made), made)
-		return made.Status.ReadyReplicas, err
+		err := api.Get(ctx, client.ObjectKeyFromObject(object), object)
+		return object.Status.ReadyReplicas, err
 	}).Should(Equal(size))
-	s.create(ctx, named(jobs), func(spec *v1alpha1.WorkerPoolSpec) {
+	s.create(ctx, jobsNamed(jobs), func(spec *v1alpha1.WorkerPoolSpec) {
 		spec.Workers.Kind, spec.Replicas = v1alpha1.WorkloadDeployment, &size
 	})
-	s.settle(ctx)
+	s.awaitSettled(ctx)
 	return s
 }
 
 // slots are the pods that are there to stay, by slot.
-func (s *scene) slots(ctx context.Context) (map[string]corev1.Pod, error) {
+func (s *environment) slots(ctx context.Context) (map[string]corev1.Pod, error) {
 	list := &corev1.PodList{}
-	err := api.List(ctx, list, client.InNamespace(s.in), client.HasLabels{v1alpha1.LabelSlot})
+	err := api.List(ctx, list, client.InNamespace(s.namespace), client.HasLabels{v1alpha1.LabelSlot})
 	slots := map[string]corev1.Pod{}
 	for _, pod := range list.Items {
 		if pod.DeletionTimestamp == nil {
@@ -53,20 +53,20 @@ func (s *scene) slots(ctx context.Context) (map[string]corev1.Pod, error) {
 	return slots, err
 }
 
-// held are the running jobs, by slot.
-func (s *scene) held(ctx context.Context) (map[string][]string, error) {
+// jobsBySlot are the running jobs, by slot.
+func (s *environment) jobsBySlot(ctx context.Context) (map[string][]string, error) {
 	slots, err := s.slots(ctx)
 	held := map[string][]string{}
 	for slot, pod := range slots {
-		held[slot] = workers.Journal(s.in).Running()[pod.Name]
+		held[slot] = workers.Journal(s.namespace).Running()[pod.Name]
 	}
 	return held, err
 }
 
-// granted reports whether a job is on the published list of another worker than one.
-func (s *scene) granted(ctx context.Context, job, except string) (bool, error) {
+// isGranted reports whether a job is on the published list of another worker than one.
+func (s *environment) isGranted(ctx context.Context, job, except string) (bool, error) {
 	file, err := s.file(ctx)
-	for worker, jobs := range listsOf(file) {
+	for worker, jobs := range jobsByWorker(file) {
 		if worker != except && slices.Contains(jobs, job) {
 			return true, err
 		}
@@ -78,7 +78,7 @@ var _ = Describe("A pool over a Deployment", func() {
 	It("[P14/stable-slot, P14/freed-slot-taken] gives the slot of a pod that is gone, and its jobs, to the one that takes its place", func(ctx SpecContext) {
 		s := deployment(ctx, 3, "a b c d e f")
 		want := map[string][]string{"0": {"a", "b"}, "1": {"c", "d"}, "2": {"e", "f"}}
-		Eventually(s.held).WithContext(ctx).Should(Equal(want))
+		Eventually(s.jobsBySlot).WithContext(ctx).Should(Equal(want))
 		before, err := s.slots(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		victim := before["1"]
@@ -91,9 +91,9 @@ var _ = Describe("A pool over a Deployment", func() {
 			g.Expect(now["0"].UID).To(Equal(before["0"].UID))
 			g.Expect(now["2"].UID).To(Equal(before["2"].UID))
 		}).Should(Succeed())
-		Eventually(s.held).WithContext(ctx).Should(Equal(want))
-		s.settle(ctx)
-		Expect(workers.Journal(s.in).Starts()).To(Equal(map[string]int{"a": 1, "b": 1, "c": 2, "d": 2, "e": 1, "f": 1}), "nothing else has moved")
+		Eventually(s.jobsBySlot).WithContext(ctx).Should(Equal(want))
+		s.awaitSettled(ctx)
+		Expect(workers.Journal(s.namespace).Starts()).To(Equal(map[string]int{"a": 1, "b": 1, "c": 2, "d": 2, "e": 1, "f": 1}), "nothing else has moved")
 	})
 
 	It("[P14/stable-slot] is scaled in by deleting the pod that was drained, and no other", func(ctx SpecContext) {
@@ -114,8 +114,8 @@ var _ = Describe("A pool over a Deployment", func() {
 		for _, slot := range []string{"0", "1"} {
 			Expect(now[slot].UID).To(Equal(before[slot].UID), fmt.Sprintf("slot %s", slot))
 		}
-		s.settle(ctx)
-		Expect(workers.Journal(s.in).Running()).To(And(HaveLen(2), HaveEach(HaveLen(3))))
+		s.awaitSettled(ctx)
+		Expect(workers.Journal(s.namespace).Running()).To(And(HaveLen(2), HaveEach(HaveLen(3))))
 	})
 
 	It("gives out nothing that a pod holds which was taken out of it by a label, until that pod has given it up", func(ctx SpecContext) {
@@ -127,12 +127,12 @@ var _ = Describe("A pool over a Deployment", func() {
 		holder.PauseFileUpdates()
 		Expect(api.Patch(ctx, &released, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"app":null}}}`)))).To(Succeed())
 		s.waiting(ctx, released.Name)
-		Expect(s.said(ctx, v1alpha1.ConditionConverged)).To(ContainSubstring(`Deployment "w" does not control it`))
-		Consistently(s.granted).WithContext(ctx).WithArguments("a", released.Name).Should(BeFalse(), "the released pod may hold it")
+		Expect(s.conditionText(ctx, v1alpha1.ConditionConverged)).To(ContainSubstring(`Deployment "w" does not control it`))
+		Consistently(s.isGranted).WithContext(ctx).WithArguments("a", released.Name).Should(BeFalse(), "the released pod may hold it")
 		holder.ResumeFileUpdates()
-		Eventually(s.granted).WithContext(ctx).WithArguments("a", released.Name).Should(BeTrue())
-		s.settle(ctx)
-		Expect(workers.Journal(s.in).Starts()).To(Equal(map[string]int{"a": 2, "b": 2, "c": 1, "d": 1}))
+		Eventually(s.isGranted).WithContext(ctx).WithArguments("a", released.Name).Should(BeTrue())
+		s.awaitSettled(ctx)
+		Expect(workers.Journal(s.namespace).Starts()).To(Equal(map[string]int{"a": 2, "b": 2, "c": 1, "d": 1}))
 		Expect(api.Get(ctx, client.ObjectKeyFromObject(&released), &released)).To(Succeed(), "the operator does not evict it")
 		Expect(released.DeletionTimestamp).To(BeNil())
 		Expect(api.Delete(ctx, &released)).To(Succeed())
@@ -141,10 +141,10 @@ var _ = Describe("A pool over a Deployment", func() {
 	It("[P14/stable-slot] moves nothing that need not move in a rolling update", func(ctx SpecContext) {
 		s := deployment(ctx, 3, "a b c d e f")
 		want := map[string][]string{"0": {"a", "b"}, "1": {"c", "d"}, "2": {"e", "f"}}
-		Eventually(s.held).WithContext(ctx).Should(Equal(want))
+		Eventually(s.jobsBySlot).WithContext(ctx).Should(Equal(want))
 		before, err := s.slots(ctx)
 		Expect(err).NotTo(HaveOccurred())
-		change(ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: s.in, Name: workload}}, func(object *appsv1.Deployment) {
+		change(ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: workload}}, func(object *appsv1.Deployment) {
 			object.Spec.Template.Spec.Containers[0].Image = "example.test/worker:2"
 		})
 		Eventually(func(g Gomega) {
@@ -155,7 +155,7 @@ var _ = Describe("A pool over a Deployment", func() {
 				g.Expect(pod.UID).NotTo(Equal(before[slot].UID))
 			}
 		}).Should(Succeed())
-		Eventually(s.held).WithContext(ctx).Should(Equal(want))
-		s.settle(ctx)
+		Eventually(s.jobsBySlot).WithContext(ctx).Should(Equal(want))
+		s.awaitSettled(ctx)
 	})
 })

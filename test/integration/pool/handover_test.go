@@ -21,15 +21,15 @@ func hotReload(spec *v1alpha1.WorkerPoolSpec) { spec.Refresh.Policy = v1alpha1.R
 
 // A revoke is a hand-over that waits for w-0, since a third worker has come.
 type revoke struct {
-	*scene
+	*environment
 	moved []string // jobs that w-0 was asked to give up
 	keeps []string
 }
 
-// revoking has w-0 made to go wrong in some way, and a third worker that shall have a part of its jobs.
-func revoking(ctx context.Context, wrong func(*gang.Worker), changes ...spec) *revoke {
+// startRevoke has w-0 made to go wrong in some way, and a third worker that shall have a part of its jobs.
+func startRevoke(ctx context.Context, wrong func(*gang.Worker), changes ...spec) *revoke {
 	GinkgoHelper()
-	s := stage(ctx, 2, named("a b c d e f g h i"), changes...)
+	s := newStatefulSetPool(ctx, 2, jobsNamed("a b c d e f g h i"), changes...)
 	before := s.lists(ctx)["w-0"]
 	wrong(s.worker("w-0"))
 	s.scale(ctx, 3)
@@ -42,32 +42,32 @@ func revoking(ctx context.Context, wrong func(*gang.Worker), changes ...spec) *r
 	return &revoke{s, moved, keeps}
 }
 
-// granted returns the jobs that w-0 has lost and that are on a list.
-func (r *revoke) granted(ctx context.Context) []string {
+// grantedJobs returns the jobs that w-0 has lost and that are on a list.
+func (r *revoke) grantedJobs(ctx context.Context) []string {
 	GinkgoHelper()
-	var all []string
+	var jobs []string
 	for _, list := range r.lists(ctx) {
 		for _, job := range list {
 			if slices.Contains(r.moved, job) {
-				all = append(all, job)
+				jobs = append(jobs, job)
 			}
 		}
 	}
-	return slices.Sorted(slices.Values(all))
+	return slices.Sorted(slices.Values(jobs))
 }
 
-// withheld checks that no other worker gets a job that w-0 may hold.
-func (r *revoke) withheld(ctx context.Context) {
+// expectWithheld checks that no other worker gets a job that w-0 may hold.
+func (r *revoke) expectWithheld(ctx context.Context) {
 	GinkgoHelper()
 	r.waiting(ctx, "w-0")
-	Consistently(r.granted).WithContext(ctx).Should(BeEmpty())
+	Consistently(r.grantedJobs).WithContext(ctx).Should(BeEmpty())
 }
 
-// done checks that everything is where it should be in the end.
-func (r *revoke) done(ctx context.Context) {
+// expectDone checks that everything is where it should be in the end.
+func (r *revoke) expectDone(ctx context.Context) {
 	GinkgoHelper()
-	r.settle(ctx)
-	Expect(r.granted(ctx)).To(Equal(r.moved))
+	r.awaitSettled(ctx)
+	Expect(r.grantedJobs(ctx)).To(Equal(r.moved))
 	Expect(slices.Sorted(maps.Keys(r.lists(ctx)))).To(Equal([]string{"w-0", "w-1", "w-2"}))
 	Expect(r.lists(ctx)).To(HaveEach(HaveLen(3)))
 	Expect(r.lists(ctx)["w-0"]).To(Equal(r.keeps))
@@ -75,48 +75,48 @@ func (r *revoke) done(ctx context.Context) {
 
 var _ = Describe("A hand-over", func() {
 	It("[P21] waits until the file has arrived, and costs two versions", func(ctx SpecContext) {
-		r := revoking(ctx, (*gang.Worker).PauseFileUpdates)
-		r.withheld(ctx)
+		r := startRevoke(ctx, (*gang.Worker).PauseFileUpdates)
+		r.expectWithheld(ctx)
 		r.worker("w-0").ResumeFileUpdates()
-		r.done(ctx)
+		r.expectDone(ctx)
 		Expect(r.version(ctx)).To(BeEquivalentTo(3))
 	})
 
 	It("starts nothing that was moved, when a worker is restarted on a stale file", func(ctx SpecContext) {
-		r := revoking(ctx, (*gang.Worker).PauseFileUpdates)
+		r := startRevoke(ctx, (*gang.Worker).PauseFileUpdates)
 		Eventually(r.worker("w-0").ConfigVersion).Should(Equal("2"))
 		r.worker("w-0").Restart()
-		r.withheld(ctx)
-		Consistently(func() []string { return workers.Journal(r.in).Running()["w-0"] }).Should(BeEmpty())
+		r.expectWithheld(ctx)
+		Consistently(func() []string { return workers.Journal(r.namespace).Running()["w-0"] }).Should(BeEmpty())
 		r.worker("w-0").ResumeFileUpdates()
-		r.done(ctx)
+		r.expectDone(ctx)
 		for _, job := range r.moved {
-			Expect(workers.Journal(r.in).Starts()).To(HaveKeyWithValue(job, 2), "by w-0 at first and by its new owner")
+			Expect(workers.Journal(r.namespace).Starts()).To(HaveKeyWithValue(job, 2), "by w-0 at first and by its new owner")
 		}
 	})
 
 	It("does not believe another pod at the address", func(ctx SpecContext) {
-		r := revoking(ctx, (*gang.Worker).PauseFileUpdates, hotReload)
+		r := startRevoke(ctx, (*gang.Worker).PauseFileUpdates, hotReload)
 		other := r.worker("w-1").Address()
 		patch := client.RawPatch(types.MergePatchType, []byte(`{"status":{"podIP":"`+other+`","podIPs":[{"ip":"`+other+`"}]}}`))
 		Expect(api.Status().Patch(ctx, r.pod(ctx, "w-0"), patch)).To(Succeed())
-		r.withheld(ctx)
+		r.expectWithheld(ctx)
 		own := r.worker("w-0").Address()
 		patch = client.RawPatch(types.MergePatchType, []byte(`{"status":{"podIP":"`+own+`","podIPs":[{"ip":"`+own+`"}]}}`))
 		Expect(api.Status().Patch(ctx, r.pod(ctx, "w-0"), patch)).To(Succeed())
 		r.worker("w-0").ResumeFileUpdates()
-		r.done(ctx)
+		r.expectDone(ctx)
 	})
 
 	DescribeTable("[P08/lying-worker] does not believe a worker that", func(ctx SpecContext, lie func(*gang.WorkerStatus)) {
-		r := revoking(ctx, func(worker *gang.Worker) {
+		r := startRevoke(ctx, func(worker *gang.Worker) {
 			worker.PauseFileUpdates()
 			worker.OverrideStatus(lie)
 		}, hotReload)
-		r.withheld(ctx)
+		r.expectWithheld(ctx)
 		r.worker("w-0").OverrideStatus(nil)
 		r.worker("w-0").ResumeFileUpdates()
-		r.done(ctx)
+		r.expectDone(ctx)
 	},
 		Entry("[P08/acknowledged-by-uid] has another UID", func(answer *gang.WorkerStatus) { answer.PodUID, answer.Version, answer.Config = "another", 2, 2 }),
 		Entry("has another name", func(answer *gang.WorkerStatus) { answer.Worker, answer.Version, answer.Config = "w-1", 2, 2 }),
@@ -125,10 +125,10 @@ var _ = Describe("A hand-over", func() {
 	)
 
 	It("goes on after a crash between stop and acknowledgement", func(ctx SpecContext) {
-		r := revoking(ctx, (*gang.Worker).CrashAfterNextStop, hotReload)
-		r.done(ctx)
+		r := startRevoke(ctx, (*gang.Worker).CrashAfterNextStop, hotReload)
+		r.expectDone(ctx)
 		exits := 0
-		for _, entry := range workers.Journal(r.in) {
+		for _, entry := range workers.Journal(r.namespace) {
 			if entry.Event == "exit" && entry.Worker == "w-0" {
 				exits++
 			}
@@ -137,42 +137,42 @@ var _ = Describe("A hand-over", func() {
 	})
 
 	It("goes on when the pod that may hold something is deleted, and comes back under its name", func(ctx SpecContext) {
-		r := revoking(ctx, (*gang.Worker).PauseFileUpdates, hotReload)
-		r.withheld(ctx)
+		r := startRevoke(ctx, (*gang.Worker).PauseFileUpdates, hotReload)
+		r.expectWithheld(ctx)
 		former := r.pod(ctx, "w-0")
 		Expect(api.Delete(ctx, former)).To(Succeed())
-		r.done(ctx)
+		r.expectDone(ctx)
 		Expect(r.pod(ctx, "w-0").UID).NotTo(Equal(former.UID))
 	})
 
 	It("[P08/silent-worker, P08/converged-only-then] waits under HotReload for a worker that says nothing, past the deadline, and says for whom", func(ctx SpecContext) {
-		r := revoking(ctx, (*gang.Worker).RejectRequests, hotReload, deadline(1))
+		r := startRevoke(ctx, (*gang.Worker).RejectRequests, hotReload, deadline(1))
 		former := r.pod(ctx, "w-0").UID
-		Eventually(r.said).WithContext(ctx).WithArguments(v1alpha1.ConditionConverged).Should(ContainSubstring("w-0: it has not confirmed version 2, and may still hold"))
-		r.withheld(ctx)
+		Eventually(r.conditionText).WithContext(ctx).WithArguments(v1alpha1.ConditionConverged).Should(ContainSubstring("w-0: it has not confirmed version 2, and may still hold"))
+		r.expectWithheld(ctx)
 		Expect(r.pod(ctx, "w-0").UID).To(Equal(former))
 		Expect(r.lists(ctx)["w-2"]).NotTo(BeEmpty(), "what others have given up is not held back")
 	})
 
 	It("[P08/silent-worker] replaces under Auto a worker that says nothing, after the deadline", func(ctx SpecContext) {
-		r := revoking(ctx, func(worker *gang.Worker) {
+		r := startRevoke(ctx, func(worker *gang.Worker) {
 			worker.PauseFileUpdates()
 			worker.RejectRequests()
 		})
 		former := r.pod(ctx, "w-0").UID
-		r.withheld(ctx)
+		r.expectWithheld(ctx)
 		r.change(ctx, deadline(1))
 		Eventually(r.events).WithContext(ctx).Should(ContainElement(And(HavePrefix("Normal Replacing: pod w-0: "), ContainSubstring("it has not acknowledged its list in time"))))
 		r.change(ctx, deadline(600))
-		r.done(ctx)
+		r.expectDone(ctx)
 		Expect(r.pod(ctx, "w-0").UID).NotTo(Equal(former))
 	})
 
 	It("is planned anew from who may hold what, while a grant is not acknowledged", func(ctx SpecContext) {
-		s := stage(ctx, 2, named("a b c"), hotReload, func(spec *v1alpha1.WorkerPoolSpec) { spec.Replicas = new(int32(2)) })
+		s := newStatefulSetPool(ctx, 2, jobsNamed("a b c"), hotReload, func(spec *v1alpha1.WorkerPoolSpec) { spec.Replicas = new(int32(2)) })
 		held := s.worker("w-1")
 		held.PauseFileUpdates()
-		s.change(ctx, func(spec *v1alpha1.WorkerPoolSpec) { spec.Jobs = named("a b c d") })
+		s.change(ctx, func(spec *v1alpha1.WorkerPoolSpec) { spec.Jobs = jobsNamed("a b c d") })
 		Eventually(s.lists).WithContext(ctx).Should(HaveKeyWithValue("w-1", []string{"c", "d"}))
 		s.waiting(ctx, "w-1")
 		// Everything shall go to w-0 now, also the job that w-1 has perhaps, perhaps not.
@@ -183,28 +183,28 @@ var _ = Describe("A hand-over", func() {
 		Expect(s.pod(ctx, "w-1").DeletionTimestamp).To(BeNil(), "no worker is scaled away that may hold a job")
 		held.ResumeFileUpdates()
 		Eventually(s.lists).WithContext(ctx).Should(Equal(map[string][]string{"w-0": {"a", "b", "c", "d"}}))
-		s.settle(ctx)
+		s.awaitSettled(ctx)
 		Eventually(func() error {
-			return api.Get(ctx, client.ObjectKey{Namespace: s.in, Name: "w-1"}, &corev1.Pod{})
+			return api.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: "w-1"}, &corev1.Pod{})
 		}).ShouldNot(Succeed())
-		Expect(workers.Journal(s.in).Starts()).To(HaveKeyWithValue("d", 1), "w-1 has never begun it")
+		Expect(workers.Journal(s.namespace).Starts()).To(HaveKeyWithValue("d", 1), "w-1 has never begun it")
 	})
 
 	DescribeTable("costs as many versions as its kind says", func(ctx SpecContext, handoff v1alpha1.PoolHandoff, versions int, overlaps bool) {
-		s := &scene{in: namespace(ctx)} // it may have two owners on purpose
+		s := &environment{namespace: namespace(ctx)} // it may have two owners on purpose
 		DeferCleanup(func(ctx SpecContext) {
-			Expect(api.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.in}})).To(Succeed())
+			Expect(api.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}})).To(Succeed())
 		})
 		s.statefulSet(ctx, 2)
-		s.create(ctx, named("a b c d e f"), func(spec *v1alpha1.WorkerPoolSpec) { spec.Handoff = handoff })
-		s.settle(ctx)
+		s.create(ctx, jobsNamed("a b c d e f"), func(spec *v1alpha1.WorkerPoolSpec) { spec.Handoff = handoff })
+		s.awaitSettled(ctx)
 		before := s.version(ctx)
 		s.scale(ctx, 3)
-		Eventually(func() map[string][]string { return workers.Journal(s.in).Running() }).Should(And(HaveLen(3), HaveEach(HaveLen(2))))
-		s.settle(ctx)
+		Eventually(func() map[string][]string { return workers.Journal(s.namespace).Running() }).Should(And(HaveLen(3), HaveEach(HaveLen(2))))
+		s.awaitSettled(ctx)
 		Expect(s.version(ctx) - before).To(BeEquivalentTo(versions))
 		if overlaps {
-			Expect(workers.Journal(s.in).Verify()).To(MatchError(ContainSubstring("two owners")))
+			Expect(workers.Journal(s.namespace).Verify()).To(MatchError(ContainSubstring("two owners")))
 		}
 	},
 		Entry("Exclusive", v1alpha1.HandoffExclusive, 2, false),

@@ -22,38 +22,38 @@ const leaseSeconds = "8"
 // leaseTime is that as a time.
 const leaseTime = 8 * time.Second
 
-// silence is how long such a Lease must not have been renewed.
-var silence = lease.TakeoverDelay(leaseTime)
+// leaseSilence is how long such a Lease must not have been renewed.
+var leaseSilence = lease.TakeoverDelay(leaseTime)
 
-// leased is stage, with workers that have a Lease of their own.
-func leased(ctx context.Context, size int32, jobs []v1alpha1.Job) *scene {
+// newLeasedPool is stage, with workers that have a Lease of their own.
+func newLeasedPool(ctx context.Context, size int32, jobs []v1alpha1.Job) *environment {
 	GinkgoHelper()
-	s := empty(ctx)
+	s := newEnvironment(ctx)
 	labels := map[string]string{"app": workload}
 	template := gang.Template(labels, config)
 	metav1.SetMetaDataAnnotation(&template.ObjectMeta, gang.Lease, leaseSeconds)
 	Expect(api.Create(ctx, &appsv1.StatefulSet{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.in, Name: workload},
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: workload},
 		Spec: appsv1.StatefulSetSpec{
 			Replicas: &size, PodManagementPolicy: appsv1.ParallelPodManagement, ServiceName: workload,
 			Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: template,
 		},
 	})).To(Succeed())
 	s.create(ctx, jobs)
-	s.settle(ctx)
+	s.awaitSettled(ctx)
 	return s
 }
 
 // lease is that of a worker.
-func (s *scene) lease(ctx context.Context, worker string) *coordinationv1.Lease {
+func (s *environment) lease(ctx context.Context, worker string) *coordinationv1.Lease {
 	GinkgoHelper()
 	found := &coordinationv1.Lease{}
-	Expect(api.Get(ctx, client.ObjectKey{Namespace: s.in, Name: lease.Name(worker)}, found)).To(Succeed())
+	Expect(api.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: lease.Name(worker)}, found)).To(Succeed())
 	return found
 }
 
-// given are the jobs on the lists of workers.
-func (s *scene) given(ctx context.Context, workers ...string) []string {
+// listedJobs are the jobs on the lists of workers.
+func (s *environment) listedJobs(ctx context.Context, workers ...string) []string {
 	GinkgoHelper()
 	var jobs []string
 	lists := s.lists(ctx)
@@ -63,10 +63,10 @@ func (s *scene) given(ctx context.Context, workers ...string) []string {
 	return jobs
 }
 
-// moved returns what ended a job at a worker, and the start at the next one.
-func (s *scene) moved(job string, from *gang.Worker) (stop, start gang.Entry) {
+// jobMove returns what ended a job at a worker, and the start at the next one.
+func (s *environment) jobMove(job string, from *gang.Worker) (stop, start gang.Entry) {
 	GinkgoHelper()
-	for _, entry := range workers.Journal(s.in) {
+	for _, entry := range workers.Journal(s.namespace) {
 		switch {
 		case entry.Job != job:
 		case entry.UID == from.UID():
@@ -80,8 +80,8 @@ func (s *scene) moved(job string, from *gang.Worker) (stop, start gang.Entry) {
 	return stop, start
 }
 
-// vanish deletes a pod by force, and its process lives on.
-func (s *scene) vanish(ctx context.Context, name string) *gang.Worker {
+// forceDeletePod deletes a pod by force, and its process lives on.
+func (s *environment) forceDeletePod(ctx context.Context, name string) *gang.Worker {
 	GinkgoHelper()
 	lost := s.worker(name)
 	lost.OutlivePod()
@@ -89,55 +89,55 @@ func (s *scene) vanish(ctx context.Context, name string) *gang.Worker {
 	return lost
 }
 
-// replaced deletes a pod by force, and its process lives on. It returns that process and the one in the new pod of the same name.
-func (s *scene) replaced(ctx context.Context, name string) (former, successor *gang.Worker) {
+// forceReplacePod deletes a pod by force, and its process lives on. It returns that process and the one in the new pod of the same name.
+func (s *environment) forceReplacePod(ctx context.Context, name string) (former, successor *gang.Worker) {
 	GinkgoHelper()
-	former = s.vanish(ctx, name)
+	former = s.forceDeletePod(ctx, name)
 	Eventually(s.uid).WithContext(ctx).WithArguments(name).ShouldNot(Or(BeEmpty(), Equal(former.UID())))
-	Eventually(func() *gang.Worker { return workers.Worker(s.in, name) }).ShouldNot(Or(BeNil(), BeIdenticalTo(former)))
+	Eventually(func() *gang.Worker { return workers.Worker(s.namespace, name) }).ShouldNot(Or(BeNil(), BeIdenticalTo(former)))
 	return former, s.worker(name)
 }
 
 var _ = Describe("Workers with a Lease of their own", func() {
 	// Most of this is waiting, so both ways in which a pod goes are played at the same time.
 	It("keep their jobs after their pod is gone for as long as they renew it, whatever happens to the operator, also when a pod of the same name comes", func(ctx SpecContext) {
-		s, renamed := leased(ctx, 3, named("a b c d e f g h i")), leased(ctx, 3, named("a b c d e f g h i"))
+		s, renamed := newLeasedPool(ctx, 3, jobsNamed("a b c d e f g h i")), newLeasedPool(ctx, 3, jobsNamed("a b c d e f g h i"))
 		held, heldBefore := s.lists(ctx)["w-2"], renamed.lists(ctx)["w-1"]
 		Expect(held).NotTo(BeEmpty())
 		lost := s.worker("w-2")
 		lost.OutlivePod()
 		s.scale(ctx, 2) // no worker replaces it
-		former, successor := renamed.replaced(ctx, "w-1")
+		former, successor := renamed.forceReplacePod(ctx, "w-1")
 		Eventually(s.uid).WithContext(ctx).WithArguments("w-2").Should(BeEmpty())
-		Eventually(s.said).WithContext(ctx).WithArguments(v1alpha1.ConditionConverged).Should(And(
+		Eventually(s.conditionText).WithContext(ctx).WithArguments(v1alpha1.ConditionConverged).Should(And(
 			HavePrefix("False Converging: "), ContainSubstring("w-2: its pod "+lost.UID()+" is gone, but holds Lease \"swarm-worker-w-2\""), HaveSuffix("it is still renewed")))
 		moved := ContainElement(BeElementOf(held))
 		waiting := func(g Gomega) {
-			g.Expect(s.given(ctx, "w-0", "w-1")).NotTo(moved, "w-2 is alive, and has them")
+			g.Expect(s.listedJobs(ctx, "w-0", "w-1")).NotTo(moved, "w-2 is alive, and has them")
 			g.Expect(successor.RunningJobs()).To(BeEmpty(), "the former w-1 is alive")
 		}
-		Consistently(waiting).WithTimeout(silence + 2*time.Second).Should(Succeed())
+		Consistently(waiting).WithTimeout(leaseSilence + 2*time.Second).Should(Succeed())
 		Expect(lost.RunningJobs()).To(Equal(held))
 		Expect(former.RunningJobs()).To(Equal(heldBefore))
-		halt()
-		begin()
-		Consistently(waiting).WithTimeout(silence+2*time.Second).Should(Succeed(), "the next leader looks, too")
+		stopOperator()
+		startOperator()
+		Consistently(waiting).WithTimeout(leaseSilence+2*time.Second).Should(Succeed(), "the next leader looks, too")
 
 		former.SetDisconnected(true)
 		lost.Kill()
 		died := time.Now()
-		Eventually(func() []string { return s.given(ctx, "w-0", "w-1") }).Should(ContainElements(held))
+		Eventually(func() []string { return s.listedJobs(ctx, "w-0", "w-1") }).Should(ContainElements(held))
 		// Its last renewal may have been just before, and up to a third of its time ago.
-		Expect(time.Since(died)).To(BeNumerically(">", silence-4*time.Second))
-		s.settle(ctx)
+		Expect(time.Since(died)).To(BeNumerically(">", leaseSilence-4*time.Second))
+		s.awaitSettled(ctx)
 		Eventually(successor.RunningJobs).Should(Equal(heldBefore))
 		Expect(former.RunningJobs()).To(BeEmpty())
-		renamed.settle(ctx)
+		renamed.awaitSettled(ctx)
 		former.Kill()
 	})
 
 	It("have stopped before others get their jobs, when they cannot renew it", func(ctx SpecContext) {
-		s := leased(ctx, 3, named("a b c d e f g h i"))
+		s := newLeasedPool(ctx, 3, jobsNamed("a b c d e f g h i"))
 		held := s.lists(ctx)["w-2"]
 		lost := s.worker("w-2")
 		lost.OutlivePod()
@@ -145,14 +145,14 @@ var _ = Describe("Workers with a Lease of their own", func() {
 		Eventually(s.uid).WithContext(ctx).WithArguments("w-2").Should(BeEmpty())
 		lost.SetDisconnected(true)
 		Eventually(lost.RunningJobs).WithContext(ctx).Should(BeEmpty())
-		s.settle(ctx)
-		Expect(s.given(ctx, "w-0", "w-1")).To(ContainElements(held))
+		s.awaitSettled(ctx)
+		Expect(s.listedJobs(ctx, "w-0", "w-1")).To(ContainElements(held))
 		// By the times of what happened, and not by when this spec looked: how long that takes depends on the machine.
 		renewed := s.lease(ctx, "w-2").Spec.RenewTime.Time
 		for _, job := range held {
-			stop, start := s.moved(job, lost)
+			stop, start := s.jobMove(job, lost)
 			Expect(stop.Time).To(BeTemporally("<", start.Time), "%s, %s", stop, start)
-			Expect(start.Time).To(BeTemporally(">", renewed.Add(silence)), "the Lease was renewed at %s, and others wait for its time and the margin: %s", renewed, start)
+			Expect(start.Time).To(BeTemporally(">", renewed.Add(leaseSilence)), "the Lease was renewed at %s, and others wait for its time and the margin: %s", renewed, start)
 		}
 		lost.SetDisconnected(false)
 		// It tries to renew its Lease three times in that.
@@ -161,27 +161,27 @@ var _ = Describe("Workers with a Lease of their own", func() {
 	})
 
 	It("give it back when they are asked to stop, and start at once in a new pod", func(ctx SpecContext) {
-		s := leased(ctx, 2, named("a b c d"))
+		s := newLeasedPool(ctx, 2, jobsNamed("a b c d"))
 		former, held := s.worker("w-0"), s.lease(ctx, "w-0")
 		Expect(api.Delete(ctx, s.pod(ctx, "w-0"))).To(Succeed())
 		Eventually(former.RunningJobs).Should(BeEmpty())
 		begun := time.Now()
 		Eventually(func() bool {
-			next := workers.Worker(s.in, "w-0")
+			next := workers.Worker(s.namespace, "w-0")
 			return next != nil && next.UID() != former.UID() && len(next.RunningJobs()) == 2
 		}).Should(BeTrue())
 		AddReportEntry("a worker runs in a new pod after", ReportEntryVisibilityAlways, time.Since(begun).Round(time.Millisecond).String())
 		Expect(s.lease(ctx, "w-0").UID).NotTo(Equal(held.UID), "a Lease that is given back is deleted; one that has expired is taken over")
-		s.settle(ctx)
+		s.awaitSettled(ctx)
 	})
 })
 
 var _ = Describe("Workers without a Lease", func() {
 	It("lose their jobs with their pod", func(ctx SpecContext) {
-		s := stage(ctx, 3, named("a b c d e f"))
+		s := newStatefulSetPool(ctx, 3, jobsNamed("a b c d e f"))
 		held := s.lists(ctx)["w-2"]
 		s.scale(ctx, 2)
-		Eventually(func() []string { return s.given(ctx, "w-0", "w-1") }).Should(ContainElements(held))
-		s.settle(ctx)
+		Eventually(func() []string { return s.listedJobs(ctx, "w-0", "w-1") }).Should(ContainElements(held))
+		s.awaitSettled(ctx)
 	})
 })

@@ -22,23 +22,23 @@ func restarting(maxUnavailable int32) spec {
 	}
 }
 
-// held is a finalizer that keeps a pod Terminating until the spec removes it.
-const held = "pool.suite.swarm.io/held"
+// heldFinalizer is a finalizer that keeps a pod Terminating until the spec removes it.
+const heldFinalizer = "pool.suite.swarm.io/held"
 
-// finalize gives a pod these finalizers of the spec, and leaves those of its worker.
-func (s *scene) finalize(ctx context.Context, name string, finalizers ...string) {
+// addFinalizers gives a pod these finalizers of the spec, and leaves those of its worker.
+func (s *environment) addFinalizers(ctx context.Context, name string, finalizers ...string) {
 	GinkgoHelper()
 	change(ctx, s.pod(ctx, name), func(pod *corev1.Pod) {
-		pod.Finalizers = slices.DeleteFunc(pod.Finalizers, func(finalizer string) bool { return finalizer == held })
+		pod.Finalizers = slices.DeleteFunc(pod.Finalizers, func(finalizer string) bool { return finalizer == heldFinalizer })
 		pod.Finalizers = append(pod.Finalizers, finalizers...)
 	})
 }
 
 // pods returns the UIDs of all pods, by name.
-func (s *scene) pods(ctx context.Context) map[string]types.UID {
+func (s *environment) pods(ctx context.Context) map[string]types.UID {
 	GinkgoHelper()
 	list, uids := &corev1.PodList{}, map[string]types.UID{}
-	Expect(api.List(ctx, list, client.InNamespace(s.in))).To(Succeed())
+	Expect(api.List(ctx, list, client.InNamespace(s.namespace))).To(Succeed())
 	for _, pod := range list.Items {
 		uids[pod.Name] = pod.UID
 	}
@@ -46,10 +46,10 @@ func (s *scene) pods(ctx context.Context) map[string]types.UID {
 }
 
 // terminating returns the names of pods that are being deleted.
-func (s *scene) terminating(ctx context.Context) []string {
+func (s *environment) terminating(ctx context.Context) []string {
 	GinkgoHelper()
 	list, names := &corev1.PodList{}, []string(nil)
-	Expect(api.List(ctx, list, client.InNamespace(s.in))).To(Succeed())
+	Expect(api.List(ctx, list, client.InNamespace(s.namespace))).To(Succeed())
 	for _, pod := range list.Items {
 		if pod.DeletionTimestamp != nil {
 			names = append(names, pod.Name)
@@ -59,7 +59,7 @@ func (s *scene) terminating(ctx context.Context) []string {
 }
 
 // lastNudge returns the annotation by which a pod was nudged again, "" before that.
-func (s *scene) lastNudge(ctx context.Context, pod string) string {
+func (s *environment) lastNudge(ctx context.Context, pod string) string {
 	GinkgoHelper()
 	return s.pod(ctx, pod).Annotations[v1alpha1.AnnotationNudge]
 }
@@ -67,23 +67,23 @@ func (s *scene) lastNudge(ctx context.Context, pod string) string {
 var _ = Describe("A refresh", func() {
 	DescribeTable("[P07/max-unavailable] replaces every worker, and never has more of them down than maxUnavailable", func(ctx SpecContext, maxUnavailable int) {
 		const size = 3
-		s := stage(ctx, size, named("a b c"), restarting(int32(maxUnavailable)))
+		s := newStatefulSetPool(ctx, size, jobsNamed("a b c"), restarting(int32(maxUnavailable)))
 		before := s.pods(ctx)
 		for name := range before {
-			s.finalize(ctx, name, held)
+			s.addFinalizers(ctx, name, heldFinalizer)
 		}
-		watched := chronicle.Watch(ctx, api, s.in, client.MatchingLabels{"app": workload})
-		s.change(ctx, func(spec *v1alpha1.WorkerPoolSpec) { spec.Jobs = named("a b c d e f") })
+		watched := chronicle.Watch(ctx, api, s.namespace, client.MatchingLabels{"app": workload})
+		s.change(ctx, func(spec *v1alpha1.WorkerPoolSpec) { spec.Jobs = jobsNamed("a b c d e f") })
 		for replaced := 0; replaced < size; {
 			batch := min(maxUnavailable, size-replaced)
 			Eventually(s.terminating).WithContext(ctx).Should(HaveLen(batch))
 			Consistently(s.terminating).WithContext(ctx).Should(HaveLen(batch))
 			for _, name := range s.terminating(ctx) {
-				s.finalize(ctx, name)
+				s.addFinalizers(ctx, name)
 			}
 			replaced += batch
 		}
-		s.settle(ctx)
+		s.awaitSettled(ctx)
 		Expect(watched.Lowest()).To(Equal(size-maxUnavailable), "from the first pod to the last")
 		for name, uid := range s.pods(ctx) {
 			Expect(uid).NotTo(Equal(before[name]), "of worker %s", name)
@@ -94,14 +94,14 @@ var _ = Describe("A refresh", func() {
 	)
 
 	It("[P08/nudged-again] nudges a worker again that has not acknowledged, and no other", func(ctx SpecContext) {
-		r := revoking(ctx, (*gang.Worker).PauseFileUpdates, hotReload)
+		r := startRevoke(ctx, (*gang.Worker).PauseFileUpdates, hotReload)
 		Eventually(r.status).WithContext(ctx).Should(And(
 			HaveField("Version", BeNumerically(">=", 2)),
 			HaveField("Workers", ContainElement(And(HaveField("Name", "w-1"), HaveField("Acknowledged", v1alpha1.AckReceived))))))
 		other := r.lastNudge(ctx, "w-1") // none, if it has acknowledged before it was due
 		Eventually(r.lastNudge).WithContext(ctx).WithArguments("w-0").Should(HavePrefix("2."), "after version 2 was published")
 		r.worker("w-0").ResumeFileUpdates()
-		r.done(ctx)
+		r.expectDone(ctx)
 		last := r.lastNudge(ctx, "w-0")
 		Consistently(r.lastNudge).WithContext(ctx).WithArguments("w-0").Should(Equal(last), "it has acknowledged")
 		Expect(r.lastNudge(ctx, "w-1")).To(Equal(other), "it had acknowledged")

@@ -17,10 +17,10 @@ import (
 var _ = Describe("A pool of 150 workers", func() {
 	It("[P10/sizes, P10/members] lists those that need attention, and at most 100", func(ctx SpecContext) {
 		const size = 150
-		s := empty(ctx)
+		s := newEnvironment(ctx)
 		labels := map[string]string{"app": workload}
 		Expect(api.Create(ctx, &appsv1.StatefulSet{
-			ObjectMeta: metav1.ObjectMeta{Namespace: s.in, Name: workload},
+			ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: workload},
 			Spec: appsv1.StatefulSetSpec{
 				Replicas: new(int32(size)), PodManagementPolicy: appsv1.ParallelPodManagement, ServiceName: workload,
 				Selector: &metav1.LabelSelector{MatchLabels: labels},
@@ -37,14 +37,14 @@ var _ = Describe("A pool of 150 workers", func() {
 			}
 			spec.Refresh = v1alpha1.PoolRefresh{DeadlineSeconds: 1, Policy: v1alpha1.RefreshHotReload} // there is no worker to ask
 		})
-		s.awaitSize(ctx, size)
-		Eventually(s.said).WithContext(ctx).WithArguments(v1alpha1.ConditionConverged).Should(HavePrefix("True"))
+		s.awaitWorkers(ctx, size)
+		Eventually(s.conditionText).WithContext(ctx).WithArguments(v1alpha1.ConditionConverged).Should(HavePrefix("True"))
 		Expect(s.pool.Status).To(And(HaveField("ExpectedSize", BeEquivalentTo(size)), HaveField("Jobs", BeEquivalentTo(2*size))))
 		Expect(s.pool.Status.Workers).To(BeEmpty(), "no worker needs attention")
 
 		few := []string{"w-7", "w-77", "w-149"}
 		s.readiness(ctx, corev1.ConditionFalse, few...)
-		Eventually(s.listed).WithContext(ctx).Should(Equal(few))
+		Eventually(s.statusWorkers).WithContext(ctx).Should(Equal(few))
 		Expect(s.pool.Status.Workers).To(HaveEach(And(HaveField("State", v1alpha1.WorkerNotReady), HaveField("Jobs", BeEquivalentTo(2)))))
 
 		var many []string
@@ -52,14 +52,14 @@ var _ = Describe("A pool of 150 workers", func() {
 			many = append(many, fmt.Sprintf("w-%d", n))
 		}
 		s.readiness(ctx, corev1.ConditionFalse, many...)
-		s.awaitSize(ctx, size-121)
-		Eventually(s.listed).WithContext(ctx).Should(Equal(many[:100]))
+		s.awaitWorkers(ctx, size-121)
+		Eventually(s.statusWorkers).WithContext(ctx).Should(Equal(many[:100]))
 	})
 })
 
-// listed are the workers in status.
-func (s *scene) listed(ctx context.Context) []string {
-	_ = s.said(ctx, v1alpha1.ConditionReady)
+// statusWorkers are the workers in status.
+func (s *environment) statusWorkers(ctx context.Context) []string {
+	_ = s.conditionText(ctx, v1alpha1.ConditionReady)
 	var names []string
 	for _, worker := range s.pool.Status.Workers {
 		names = append(names, worker.Name)

@@ -13,10 +13,10 @@ import (
 )
 
 var _ = It("[K18/worker-pool] a pool gets its status back when it is wiped", func(ctx SpecContext) {
-	s := stage(ctx, 2, named("a b c"))
-	s.change(ctx, func(spec *v1alpha1.WorkerPoolSpec) { spec.Jobs = named("a b c d") })
+	s := newStatefulSetPool(ctx, 2, jobsNamed("a b c"))
+	s.change(ctx, func(spec *v1alpha1.WorkerPoolSpec) { spec.Jobs = jobsNamed("a b c d") })
 	Eventually(s.version).WithContext(ctx).Should(BeEquivalentTo(2))
-	s.settle(ctx)
+	s.awaitSettled(ctx)
 	before, err := s.status(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(before).To(And(HaveField("Version", BeEquivalentTo(2)), HaveField("Revision", BeEquivalentTo(2)), HaveField("Conditions", Not(BeEmpty()))))
@@ -26,7 +26,7 @@ var _ = It("[K18/worker-pool] a pool gets its status back when it is wiped", fun
 })
 
 // status is the pool's, without the times of its conditions.
-func (s *scene) status(ctx context.Context) (v1alpha1.WorkerPoolStatus, error) {
+func (s *environment) status(ctx context.Context) (v1alpha1.WorkerPoolStatus, error) {
 	err := api.Get(ctx, client.ObjectKeyFromObject(s.pool), s.pool)
 	status := *s.pool.Status.DeepCopy()
 	for n := range status.Conditions {

@@ -23,15 +23,15 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
 )
 
-// ours labels the namespaces that the suite's operator looks after.
-const ours = "pool.suite.swarm.io/namespace"
+// suiteLabel labels the namespaces that the suite's operator looks after.
+const suiteLabel = "pool.suite.swarm.io/namespace"
 
 // Set once, before the first spec.
 var (
-	api     client.WithWatch // reads and writes as the user of the cluster
-	workers *gang.WorkerSet
-	program *gexec.Session // the operator that runs now
-	home    string         // the namespace with its Lease
+	api               client.WithWatch // reads and writes as the user of the cluster
+	workers           *gang.WorkerSet
+	operatorSession   *gexec.Session // the operator that runs now
+	operatorNamespace string         // the namespace with its Lease
 )
 
 func TestPool(t *testing.T) {
@@ -53,20 +53,20 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	var err error
 	workers, err = gang.Start(context.WithoutCancel(ctx), cluster.Config, log)
 	Expect(err).NotTo(HaveOccurred())
-	home = namespace(ctx)
-	begin()
+	operatorNamespace = namespace(ctx)
+	startOperator()
 })
 
 // Pods go when their workers have ended, so the gang is the last to leave.
 var _ = AfterSuite(func(ctx SpecContext) {
-	if program != nil {
-		program.Terminate().Wait(20 * time.Second)
+	if operatorSession != nil {
+		operatorSession.Terminate().Wait(20 * time.Second)
 	}
 	if workers == nil {
 		return
 	}
 	list := &corev1.NamespaceList{}
-	Expect(api.List(ctx, list, client.MatchingLabels{ours: "true"})).To(Succeed())
+	Expect(api.List(ctx, list, client.MatchingLabels{suiteLabel: "true"})).To(Succeed())
 	for n := range list.Items {
 		Expect(client.IgnoreNotFound(api.Delete(ctx, &list.Items[n]))).To(Succeed())
 	}
@@ -78,29 +78,29 @@ var _ = AfterSuite(func(ctx SpecContext) {
 	workers.Stop()
 })
 
-// begin starts the operator. Without an election one that starts leads at once, and what is missed is not repaired by a resync.
-func begin() {
+// startOperator starts the operator. Without an election one that starts leads at once, and what is missed is not repaired by a resync.
+func startOperator() {
 	GinkgoHelper()
-	command := exec.Command(field.FromRoot("bin", "swarm-operator"), "--namespace", home)
+	command := exec.Command(field.FromRoot("bin", "swarm-operator"), "--namespace", operatorNamespace)
 	command.Env = append(os.Environ(),
-		"SWARM_CONTROLLER_NAMESPACE_SELECTOR={matchLabels: {"+ours+": \"true\"}}",
+		"SWARM_CONTROLLER_NAMESPACE_SELECTOR={matchLabels: {"+suiteLabel+": \"true\"}}",
 		"SWARM_CONTROLLER_LEADER_ELECTION_ENABLED=false", "SWARM_CONTROLLER_RESYNC_PERIOD=10m",
 		"SWARM_LINK_PORT="+ports.Free(), "SWARM_HEALTH_PORT="+ports.Free(), "SWARM_API_PORT="+ports.Free(), "SWARM_METRICS_ENABLED=false", "SWARM_WEBHOOK_ENABLED=false")
 	var err error
-	program, err = gexec.Start(command, GinkgoWriter, GinkgoWriter)
+	operatorSession, err = gexec.Start(command, GinkgoWriter, GinkgoWriter)
 	Expect(err).NotTo(HaveOccurred(), "run `make build` first")
 }
 
-// halt ends the operator, and begin starts the next one.
-func halt() {
+// stopOperator ends the operator, and begin starts the next one.
+func stopOperator() {
 	GinkgoHelper()
-	Eventually(program.Terminate()).Should(gexec.Exit(0))
+	Eventually(operatorSession.Terminate()).Should(gexec.Exit(0))
 }
 
 // namespace is one that the operator looks after.
 func namespace(ctx context.Context) string {
 	GinkgoHelper()
-	made := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "swarm-pool-", Labels: map[string]string{ours: "true"}}}
+	made := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "swarm-pool-", Labels: map[string]string{suiteLabel: "true"}}}
 	Expect(api.Create(ctx, made)).To(Succeed())
 	return made.Name
 }

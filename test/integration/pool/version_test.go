@@ -22,22 +22,22 @@ import (
 )
 
 // restart has another operator lead, and waits until it has seen the pool: it has raised the fence of the ConfigMap, or made a new ConfigMap.
-func (s *scene) restart(ctx context.Context, meanwhile func()) {
+func (s *environment) restart(ctx context.Context, meanwhile func()) {
 	GinkgoHelper()
 	fence := func(g Gomega) string {
 		object := &corev1.ConfigMap{}
-		g.Expect(api.Get(ctx, client.ObjectKey{Namespace: s.in, Name: config}, object)).To(Succeed())
+		g.Expect(api.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: config}, object)).To(Succeed())
 		return string(object.UID) + " " + object.Annotations[v1alpha1.AnnotationFence]
 	}
 	before := fence(Default)
-	halt()
+	stopOperator()
 	meanwhile()
-	begin()
+	startOperator()
 	Eventually(fence).Should(Not(Equal(before)))
 }
 
 // writes are what the operator has written in the namespace since then, by the audit log.
-func (s *scene) writes(since time.Time) []string {
+func (s *environment) writes(since time.Time) []string {
 	GinkgoHelper()
 	data := os.Getenv("DEVCLUSTER_DATA")
 	file, err := os.Open(filepath.Join(data, "logs/control-plane/audit-1.log"))
@@ -45,37 +45,37 @@ func (s *scene) writes(since time.Time) []string {
 		Skip("no audit log: run in `bin/devcluster run --audit -- ...`")
 	}
 	defer file.Close()
-	var all []string
+	var requests []string
 	lines := bufio.NewScanner(file)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
-		var one struct {
+		var request struct {
 			Verb, UserAgent string
 			ObjectRef       struct{ Resource, Subresource, Namespace, Name string }
 			Received        time.Time `json:"requestReceivedTimestamp"`
 		}
-		if !strings.Contains(lines.Text(), s.in) || json.Unmarshal(lines.Bytes(), &one) != nil || one.Received.Before(since) {
+		if !strings.Contains(lines.Text(), s.namespace) || json.Unmarshal(lines.Bytes(), &request) != nil || request.Received.Before(since) {
 			continue
 		}
-		writing := slices.Contains([]string{"create", "update", "patch", "delete"}, one.Verb)
-		if of := one.ObjectRef; writing && of.Namespace == s.in && of.Resource != "events" && strings.HasPrefix(one.UserAgent, "swarm-operator/") {
-			all = append(all, strings.TrimSuffix(fmt.Sprintf("%s %s/%s/%s", one.Verb, of.Resource, of.Name, of.Subresource), "/"))
+		writing := slices.Contains([]string{"create", "update", "patch", "delete"}, request.Verb)
+		if of := request.ObjectRef; writing && of.Namespace == s.namespace && of.Resource != "events" && strings.HasPrefix(request.UserAgent, "swarm-operator/") {
+			requests = append(requests, strings.TrimSuffix(fmt.Sprintf("%s %s/%s/%s", request.Verb, of.Resource, of.Name, of.Subresource), "/"))
 		}
 	}
 	Expect(lines.Err()).NotTo(HaveOccurred())
-	return all
+	return requests
 }
 
-// nothing is a time in which the operator was left alone.
-func nothing() {}
+// doNothing is a time in which the operator was left alone.
+func doNothing() {}
 
 var _ = Describe("What is published", func() {
 	It("[P01, P11/plus-one-per-change, P11/unchanged-otherwise] follows a source at once, and its version grows by one for each change", func(ctx SpecContext) {
-		s := empty(ctx)
+		s := newEnvironment(ctx)
 		s.source(ctx, "list", "jobs: [a, b]")
 		s.statefulSet(ctx, 2)
 		s.create(ctx, nil, from("list"))
-		s.settle(ctx)
+		s.awaitSettled(ctx)
 		Expect(s.version(ctx)).To(BeEquivalentTo(1))
 		Expect(s.lists(ctx)).To(Equal(map[string][]string{"w-0": {"a"}, "w-1": {"b"}}))
 		for number, step := range []struct {
@@ -88,57 +88,57 @@ var _ = Describe("What is published", func() {
 		} {
 			s.source(ctx, "list", step.list)
 			Eventually(s.text).WithContext(ctx).Should(Equal(step.text), "step %d", number)
-			s.settle(ctx)
+			s.awaitSettled(ctx)
 		}
-		Expect(workers.Journal(s.in).Starts()).To(Equal(map[string]int{"a": 1, "b": 1, "c": 1, "d": 1}))
+		Expect(workers.Journal(s.namespace).Starts()).To(Equal(map[string]int{"a": 1, "b": 1, "c": 1, "d": 1}))
 	})
 
 	It("[P02/across-restarts, P02/config-map-deleted, P11/survives-restart] is the same to the byte, whatever happens to the operator and to the ConfigMap", func(ctx SpecContext) {
-		s := stage(ctx, 3, named("a b c d e f g"))
+		s := newStatefulSetPool(ctx, 3, jobsNamed("a b c d e f g"))
 		s.scale(ctx, 2)
-		Eventually(func() map[string][]string { return workers.Journal(s.in).Running() }).Should(HaveLen(2))
-		s.settle(ctx)
-		before, starts := s.text(ctx), workers.Journal(s.in).Starts()
-		s.restart(ctx, nothing)
+		Eventually(func() map[string][]string { return workers.Journal(s.namespace).Running() }).Should(HaveLen(2))
+		s.awaitSettled(ctx)
+		before, starts := s.text(ctx), workers.Journal(s.namespace).Starts()
+		s.restart(ctx, doNothing)
 		Expect(s.text(ctx)).To(Equal(before))
 		s.restart(ctx, func() { Expect(api.Delete(ctx, s.config(ctx))).To(Succeed()) })
 		Eventually(s.text).WithContext(ctx).Should(Equal(before), "it is created without a file first")
-		s.settle(ctx)
-		Expect(workers.Journal(s.in).Starts()).To(Equal(starts), "no worker has noticed")
+		s.awaitSettled(ctx)
+		Expect(workers.Journal(s.namespace).Starts()).To(Equal(starts), "no worker has noticed")
 	})
 
 	It("[P11/unchanged-otherwise] is written only when it changes, and by a new leader to raise its fence", func(ctx SpecContext) {
-		s := stage(ctx, 2, named("a b c"))
+		s := newStatefulSetPool(ctx, 2, jobsNamed("a b c"))
 		began := time.Now()
 		change(ctx, s.pool, func(pool *v1alpha1.WorkerPool) {
 			pool.Annotations = map[string]string{v1alpha1.AnnotationReconcileAt: "now"}
 		})
 		Consistently(s.writes).WithArguments(began).Should(BeEmpty())
 		before := s.text(ctx)
-		s.restart(ctx, nothing)
+		s.restart(ctx, doNothing)
 		Consistently(s.writes).WithArguments(began).Should(Equal([]string{"update configmaps/w-config"}))
 		Expect(s.text(ctx)).To(Equal(before))
 	})
 
 	It("[O19/drift-reverted, O19/drift-event] is brought back when another program writes to it", func(ctx SpecContext) {
-		s := stage(ctx, 2, named("a b c d"))
+		s := newStatefulSetPool(ctx, 2, jobsNamed("a b c d"))
 		before := s.lists(ctx)
 		change(ctx, s.config(ctx), func(object *corev1.ConfigMap) {
 			object.Data["config.yml"] = strings.Replace(object.Data["config.yml"], "      - a\n", "", 1)
 		})
 		Eventually(s.lists).WithContext(ctx).Should(Equal(before))
-		s.settle(ctx)
+		s.awaitSettled(ctx)
 		Eventually(s.events).WithContext(ctx).Should(ContainElement(HavePrefix("Normal ConfigRestored: ")))
 		Expect(s.lists(ctx)).To(Equal(before))
 	})
 
 	// make bench PART=pools counts the same for 10,000 jobs on 100 workers.
 	It("costs at most three writes when a worker is added, and one for each worker with another list", func(ctx SpecContext) {
-		s := stage(ctx, 3, named("a b c d e f g h i j k l"))
+		s := newStatefulSetPool(ctx, 3, jobsNamed("a b c d e f g h i j k l"))
 		before, began := s.lists(ctx), time.Now()
 		s.scale(ctx, 4)
 		Eventually(s.lists).WithContext(ctx).Should(HaveKey("w-3"))
-		s.settle(ctx)
+		s.awaitSettled(ctx)
 		changed := 0
 		for worker, list := range s.lists(ctx) {
 			nudge := "patch pods/" + worker
@@ -159,9 +159,9 @@ var _ = Describe("What is published", func() {
 	})
 
 	It("cannot be overwritten by a late write of an old leader", func(ctx SpecContext) {
-		s := stage(ctx, 2, named("a b c"))
+		s := newStatefulSetPool(ctx, 2, jobsNamed("a b c"))
 		late := s.config(ctx)
-		s.restart(ctx, nothing)
+		s.restart(ctx, doNothing)
 		before := s.text(ctx)
 		late.Data["config.yml"] = "version: 2\nworkloads: {}\n"
 		Expect(apierrors.IsConflict(api.Update(ctx, late))).To(BeTrue())
@@ -169,57 +169,57 @@ var _ = Describe("What is published", func() {
 	})
 
 	It("stays as it is while the pool is paused, by its annotation or by its mode", func(ctx SpecContext) {
-		s := stage(ctx, 2, named("a b c"))
+		s := newStatefulSetPool(ctx, 2, jobsNamed("a b c"))
 		began := time.Now()
 		change(ctx, s.pool, func(pool *v1alpha1.WorkerPool) {
 			pool.Annotations = map[string]string{v1alpha1.AnnotationPaused: "true"}
-			pool.Spec.Jobs = named("a b c d")
+			pool.Spec.Jobs = jobsNamed("a b c d")
 		})
 		Consistently(s.writes).WithArguments(began).Should(BeEmpty())
 		change(ctx, s.pool, func(pool *v1alpha1.WorkerPool) { pool.Annotations = nil })
-		s.settle(ctx)
+		s.awaitSettled(ctx)
 		Expect(s.version(ctx)).To(BeEquivalentTo(2))
 
 		began = time.Now()
-		s.change(ctx, func(spec *v1alpha1.WorkerPoolSpec) { spec.Mode, spec.Jobs = v1alpha1.PoolPaused, named("a c") })
-		Eventually(s.said).WithContext(ctx).WithArguments(v1alpha1.ConditionConverged).Should(HavePrefix("False Paused: "))
+		s.change(ctx, func(spec *v1alpha1.WorkerPoolSpec) { spec.Mode, spec.Jobs = v1alpha1.PoolPaused, jobsNamed("a c") })
+		Eventually(s.conditionText).WithContext(ctx).WithArguments(v1alpha1.ConditionConverged).Should(HavePrefix("False Paused: "))
 		Consistently(s.writes).WithArguments(began).Should(HaveEach("patch workerpools/streams/status"))
 		Expect(s.version(ctx)).To(BeEquivalentTo(2))
 		s.change(ctx, func(spec *v1alpha1.WorkerPoolSpec) { spec.Mode = v1alpha1.PoolRunning })
-		s.settle(ctx)
+		s.awaitSettled(ctx)
 		Expect(s.version(ctx)).To(BeEquivalentTo(3))
 	})
 
 	It("[O10/history] [O10/rollback] can be rolled back to a revision that is kept, and comes back", func(ctx SpecContext) {
-		s := stage(ctx, 2, named("a b"), func(spec *v1alpha1.WorkerPoolSpec) { spec.RevisionHistoryLimit = 2 })
+		s := newStatefulSetPool(ctx, 2, jobsNamed("a b"), func(spec *v1alpha1.WorkerPoolSpec) { spec.RevisionHistoryLimit = 2 })
 		wanted := map[int64]map[string][]string{1: s.lists(ctx)}
 		for n, jobs := range []string{"a b c", "a b c d", "c d"} {
-			s.change(ctx, func(spec *v1alpha1.WorkerPoolSpec) { spec.Jobs = named(jobs) })
-			s.settle(ctx)
+			s.change(ctx, func(spec *v1alpha1.WorkerPoolSpec) { spec.Jobs = jobsNamed(jobs) })
+			s.awaitSettled(ctx)
 			wanted[int64(n)+2] = s.lists(ctx)
 		}
 		Expect(s.pool.Status.Revision).To(BeEquivalentTo(4))
 		Eventually(s.revisions).WithContext(ctx).Should(Equal([]int64{2, 3, 4}))
 
 		s.change(ctx, func(spec *v1alpha1.WorkerPoolSpec) { spec.RollbackTo = 3 })
-		s.settle(ctx)
+		s.awaitSettled(ctx)
 		Expect(s.lists(ctx)).To(Equal(wanted[3]))
 		Expect(s.pool.Status.Revision).To(BeEquivalentTo(5), "a rollback is a new revision with earlier content")
-		s.change(ctx, func(spec *v1alpha1.WorkerPoolSpec) { spec.Jobs = named("e f g") })
-		s.settle(ctx)
+		s.change(ctx, func(spec *v1alpha1.WorkerPoolSpec) { spec.Jobs = jobsNamed("e f g") })
+		s.awaitSettled(ctx)
 		Expect(s.lists(ctx)).To(Equal(wanted[3]), "it is pinned")
 		Expect(s.revisions(ctx)).To(ContainElement(BeEquivalentTo(3)), "what is pinned is kept")
 		s.change(ctx, func(spec *v1alpha1.WorkerPoolSpec) { spec.RollbackTo = 0 })
-		s.settle(ctx)
-		Expect(workers.Journal(s.in).Running()).To(HaveLen(2))
+		s.awaitSettled(ctx)
+		Expect(workers.Journal(s.namespace).Running()).To(HaveLen(2))
 		Expect(s.pool.Status.Jobs).To(BeEquivalentTo(3))
 	})
 })
 
 // revisions are the numbers of the revisions that are kept.
-func (s *scene) revisions(ctx context.Context) ([]int64, error) {
+func (s *environment) revisions(ctx context.Context) ([]int64, error) {
 	list := &appsv1.ControllerRevisionList{}
-	err := api.List(ctx, list, client.InNamespace(s.in), client.MatchingLabels{v1alpha1.LabelPool: s.pool.Name})
+	err := api.List(ctx, list, client.InNamespace(s.namespace), client.MatchingLabels{v1alpha1.LabelPool: s.pool.Name})
 	var numbers []int64
 	for _, revision := range list.Items {
 		numbers = append(numbers, revision.Revision)

@@ -21,9 +21,9 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
 )
 
-// makePatience is how long a target of the Makefile may take: it builds all programs before it does anything. A target that fails is
+// makeTimeout is how long a target of the Makefile may take: it builds all programs before it does anything. A target that fails is
 // noticed at once.
-const makePatience = 10 * time.Minute
+const makeTimeout = 10 * time.Minute
 
 // A runner is a `make run` process.
 type runner struct {
@@ -44,7 +44,7 @@ func startRun(ctx context.Context) *runner {
 		"SWARM_CONTROLLER_LEADER_ELECTION_ENABLED=false", // do not wait for the Lease of a process that was killed
 	)
 	DeferCleanup(r.stop)
-	Eventually(r.Err).WithContext(ctx).WithTimeout(makePatience).Should(gbytes.Say("registered admission"))
+	Eventually(r.Err).WithContext(ctx).WithTimeout(makeTimeout).Should(gbytes.Say("registered admission"))
 	return r
 }
 
@@ -89,8 +89,8 @@ func (r *runner) children() (pids []int) {
 	return pids
 }
 
-// ready is the status code of a readiness check.
-func (r *runner) ready(ctx context.Context, check string) (int, error) {
+// readyStatus is the status code of a readiness check.
+func (r *runner) readyStatus(ctx context.Context, check string) (int, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1:"+r.health+"/readyz/"+check, nil)
 	if err != nil {
 		return 0, err

@@ -20,10 +20,10 @@ import (
 )
 
 const (
-	capacityType   = "karpenter.sh/capacity-type"
-	onDemandNodes  = capacityType + "=on-demand"
-	spotNodes      = capacityType + "=spot"
-	registeredMark = v1alpha1.AnnotationRegisteredBy
+	capacityType           = "karpenter.sh/capacity-type"
+	onDemandNodes          = capacityType + "=on-demand"
+	spotNodes              = capacityType + "=spot"
+	registeredByAnnotation = v1alpha1.AnnotationRegisteredBy
 )
 
 var _ = Describe("make run", Ordered, func() {
@@ -37,7 +37,7 @@ var _ = Describe("make run", Ordered, func() {
 	BeforeAll(func(ctx SpecContext) {
 		cluster = field.Connect()
 		before, after = namespace(ctx, cluster), namespace(ctx, cluster)
-		placeTwoAndTwo(ctx, before)
+		expectTwoAndTwo(ctx, before)
 		operator = startRun(ctx)
 	})
 
@@ -45,7 +45,7 @@ var _ = Describe("make run", Ordered, func() {
 		Expect(operator.children()).To(HaveLen(1))
 		Expect(executable(operator.children()[0])).To(Equal(field.FromRoot("bin", "swarm-operator")))
 		for _, check := range []string{"caches", "webhook"} {
-			Expect(operator.ready(ctx, check)).To(Equal(http.StatusOK), check)
+			Expect(operator.readyStatus(ctx, check)).To(Equal(http.StatusOK), check)
 		}
 	})
 
@@ -56,7 +56,7 @@ var _ = Describe("make run", Ordered, func() {
 
 	It("[P19/make-run] places new pods without evictions", func(ctx SpecContext) {
 		field.MustKubectl(ctx, "apply", "--namespace", after, "--filename", "testdata/deployment.yaml")
-		Eventually(covered).WithContext(ctx).WithArguments(cluster).Should(ContainElement(after))
+		Eventually(coveredNamespaces).WithContext(ctx).WithArguments(cluster).Should(ContainElement(after))
 		pods := chronicle.Watch(ctx, cluster.API, after, client.MatchingLabels{"app": "web"})
 		field.MustKubectl(ctx, "scale", "--namespace", after, "deployment/web", "--replicas=4")
 		Eventually(split).WithContext(ctx).WithArguments(cluster, after).Should(Equal("on-demand:3,spot:1"))
@@ -67,7 +67,7 @@ var _ = Describe("make run", Ordered, func() {
 	It("[P19/make-run] gives each worker of a PerWorker pool its own ConfigMap", func(ctx SpecContext) {
 		field.MustKubectl(ctx, "apply", "--namespace", after, "--filename", "testdata/pool.yaml")
 		for _, worker := range []string{"worker-0", "worker-1"} {
-			Eventually(mounted).WithContext(ctx).WithArguments(after, worker).Should(Equal("lists-" + worker))
+			Eventually(mountedConfigMap).WithContext(ctx).WithArguments(after, worker).Should(Equal("lists-" + worker))
 			Eventually(field.Kubectl).WithContext(ctx).WithArguments("get", "configmap", "--namespace", after, "lists-"+worker).Should(ContainSubstring("lists-" + worker))
 		}
 	})
@@ -77,7 +77,7 @@ var _ = Describe("make run", Ordered, func() {
 		var err error
 		leftBehind, err = registration(ctx, cluster)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(leftBehind.Annotations).To(HaveKey(registeredMark))
+		Expect(leftBehind.Annotations).To(HaveKey(registeredByAnnotation))
 		field.MustKubectl(ctx, "scale", "--namespace", after, "deployment/web", "--replicas=6")
 		field.MustKubectl(ctx, "scale", "--namespace", after, "statefulset/worker", "--replicas=3")
 		Eventually(running).WithContext(ctx).WithArguments(cluster, after).Should(Equal(9))
@@ -87,7 +87,7 @@ var _ = Describe("make run", Ordered, func() {
 		operator = startRun(ctx)
 		found, err := registration(ctx, cluster)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(found.Annotations[registeredMark]).NotTo(BeElementOf("", leftBehind.Annotations[registeredMark]))
+		Expect(found.Annotations[registeredByAnnotation]).NotTo(BeElementOf("", leftBehind.Annotations[registeredByAnnotation]))
 		Eventually(operator.Terminate()).WithContext(ctx).Should(gexec.Exit())
 		_, err = registration(ctx, cluster)
 		Expect(client.IgnoreNotFound(err)).NotTo(HaveOccurred())
@@ -97,7 +97,7 @@ var _ = Describe("make run", Ordered, func() {
 	It("[P19/make-run] needs make uninstall to remove that registration when it is not started again", func(ctx SpecContext) {
 		leftBehind.ObjectMeta = metav1.ObjectMeta{Name: leftBehind.Name, Labels: leftBehind.Labels, Annotations: leftBehind.Annotations}
 		Expect(cluster.API.Create(ctx, leftBehind)).To(Succeed())
-		Eventually(start("uninstall")).WithContext(ctx).WithTimeout(makePatience).Should(gexec.Exit(0))
+		Eventually(start("uninstall")).WithContext(ctx).WithTimeout(makeTimeout).Should(gexec.Exit(0))
 		_, err := registration(ctx, cluster)
 		Expect(client.IgnoreNotFound(err)).NotTo(HaveOccurred())
 		Expect(err).To(HaveOccurred(), "the registration is still there")
@@ -113,25 +113,25 @@ func namespace(ctx context.Context, cluster field.Cluster) string {
 	return made.Name
 }
 
-// placeTwoAndTwo has the scheduler place two replicas on on-demand nodes and two on spot nodes.
-func placeTwoAndTwo(ctx context.Context, in string) {
+// expectTwoAndTwo has the scheduler place two replicas on on-demand nodes and two on spot nodes.
+func expectTwoAndTwo(ctx context.Context, ns string) {
 	GinkgoHelper()
 	DeferCleanup(field.Kubectl, "uncordon", "--selector", capacityType)
 	field.MustKubectl(ctx, "cordon", "--selector", spotNodes)
-	field.MustKubectl(ctx, "create", "--namespace", in, "--filename", "testdata/deployment.yaml")
-	field.MustKubectl(ctx, "scale", "--namespace", in, "deployment/web", "--replicas=2")
-	field.MustKubectl(ctx, "rollout", "status", "--namespace", in, "deployment/web")
+	field.MustKubectl(ctx, "create", "--namespace", ns, "--filename", "testdata/deployment.yaml")
+	field.MustKubectl(ctx, "scale", "--namespace", ns, "deployment/web", "--replicas=2")
+	field.MustKubectl(ctx, "rollout", "status", "--namespace", ns, "deployment/web")
 	field.MustKubectl(ctx, "uncordon", "--selector", spotNodes)
 	field.MustKubectl(ctx, "cordon", "--selector", onDemandNodes)
-	field.MustKubectl(ctx, "scale", "--namespace", in, "deployment/web", "--replicas=4")
-	field.MustKubectl(ctx, "rollout", "status", "--namespace", in, "deployment/web")
+	field.MustKubectl(ctx, "scale", "--namespace", ns, "deployment/web", "--replicas=4")
+	field.MustKubectl(ctx, "rollout", "status", "--namespace", ns, "deployment/web")
 	field.MustKubectl(ctx, "uncordon", "--selector", onDemandNodes)
 }
 
 // split is how many Running pods of the Deployment are on nodes of each class.
-func split(ctx context.Context, cluster field.Cluster, in string) (string, error) {
+func split(ctx context.Context, cluster field.Cluster, ns string) (string, error) {
 	pods, nodes := &corev1.PodList{}, &corev1.NodeList{}
-	if err := cluster.API.List(ctx, pods, client.InNamespace(in), client.MatchingLabels{"app": "web"}); err != nil {
+	if err := cluster.API.List(ctx, pods, client.InNamespace(ns), client.MatchingLabels{"app": "web"}); err != nil {
 		return "", err
 	}
 	if err := cluster.API.List(ctx, nodes); err != nil {
@@ -150,9 +150,9 @@ func split(ctx context.Context, cluster field.Cluster, in string) (string, error
 }
 
 // running is how many pods of a namespace run.
-func running(ctx context.Context, cluster field.Cluster, in string) (count int, err error) {
+func running(ctx context.Context, cluster field.Cluster, ns string) (count int, err error) {
 	pods := &corev1.PodList{}
-	err = cluster.API.List(ctx, pods, client.InNamespace(in))
+	err = cluster.API.List(ctx, pods, client.InNamespace(ns))
 	for n := range pods.Items {
 		if chronicle.IsAvailable(&pods.Items[n]) {
 			count++
@@ -162,13 +162,13 @@ func running(ctx context.Context, cluster field.Cluster, in string) (count int, 
 }
 
 // status is the Deployment's report of its distribution.
-func status(ctx context.Context, in string) (string, error) {
-	return field.Kubectl(ctx, "get", "--namespace", in, "deployment/web", "--output", `jsonpath={.metadata.annotations.swarm\.io/spread-status}`)
+func status(ctx context.Context, ns string) (string, error) {
+	return field.Kubectl(ctx, "get", "--namespace", ns, "deployment/web", "--output", `jsonpath={.metadata.annotations.swarm\.io/spread-status}`)
 }
 
-// mounted is the ConfigMap of a worker.
-func mounted(ctx context.Context, in, worker string) (string, error) {
-	return field.Kubectl(ctx, "get", "--namespace", in, "pod", worker, "--output", "jsonpath={.spec.volumes[0].configMap.name}")
+// mountedConfigMap is the ConfigMap of a worker.
+func mountedConfigMap(ctx context.Context, ns, worker string) (string, error) {
+	return field.Kubectl(ctx, "get", "--namespace", ns, "pod", worker, "--output", "jsonpath={.spec.volumes[0].configMap.name}")
 }
 
 func registration(ctx context.Context, cluster field.Cluster) (*admissionv1.MutatingWebhookConfiguration, error) {
@@ -176,8 +176,8 @@ func registration(ctx context.Context, cluster field.Cluster) (*admissionv1.Muta
 	return found, cluster.API.Get(ctx, client.ObjectKey{Name: admission.ConfigurationName}, found)
 }
 
-// covered are the namespaces whose pods the API server asks about.
-func covered(ctx context.Context, cluster field.Cluster) ([]string, error) {
+// coveredNamespaces are the namespaces whose pods the API server asks about.
+func coveredNamespaces(ctx context.Context, cluster field.Cluster) ([]string, error) {
 	found, err := registration(ctx, cluster)
 	if err != nil {
 		return nil, err

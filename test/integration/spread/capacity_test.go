@@ -16,107 +16,107 @@ import (
 
 var _ = Describe("When nodes go and come", func() {
 	It("[R06/node-deleted, R06/node-cordoned, R06/fallback, R06/return] pods of a node that goes come up on others of its class, on on-demand nodes when there is none, and return when there is", func(ctx SpecContext) {
-		s := covered(ctx)
-		w := s.deployment(ctx, "moving", 10, wish("2", "60"))
-		w.settles(ctx, 4, 6)
+		s := newCoveredEnvironment(ctx)
+		w := s.deployment(ctx, "moving", 10, spreadSettings("2", "60"))
+		w.awaitSettled(ctx, 4, 6)
 
 		began := time.Now()
-		cordon(ctx, s.on("spot-a"), true)
+		cordon(ctx, s.nodeName("spot-a"), true)
 		Eventually(s.onNode).WithContext(ctx).WithArguments("moving", "spot-a").Should(BeEmpty())
-		w.settles(ctx, 4, 6)
-		measured("a cordoned node is left and replaced after", time.Since(began))
+		w.awaitSettled(ctx, 4, 6)
+		reportDuration("a cordoned node is left and replaced after", time.Since(began))
 		began = time.Now()
-		remove(ctx, s.on("spot-b"))
-		w.settles(ctx, 4, 6)
-		measured("a node that vanished is replaced after", time.Since(began))
-		measured("from the loss of the node to the first pod that the operator takes away", s.decided(began)) // make bench asserts R12/node-loss
+		remove(ctx, s.nodeName("spot-b"))
+		w.awaitSettled(ctx, 4, 6)
+		reportDuration("a node that vanished is replaced after", time.Since(began))
+		reportDuration("from the loss of the node to the first pod that the operator takes away", s.timeToFirstMove(began)) // make bench asserts R12/node-loss
 		Expect(s.onNode(ctx, "moving", "spot-c")).To(HaveLen(6))
 
-		seen := w.watched(ctx)
-		cordon(ctx, s.on("spot-c"), true)
-		w.runs(ctx, 10, 0)
+		seen := w.watchPods(ctx)
+		cordon(ctx, s.nodeName("spot-c"), true)
+		w.awaitRunning(ctx, 10, 0)
 		w.status(ctx, v1alpha1.SpreadSpotUnavailable)
-		w.told(ctx, "Warning SpotUnavailable: ") // with the first of them
-		Eventually(w.says(v1alpha1.SpreadReason)).WithContext(ctx).Should(Equal("6 pods short on spot nodes, which have no room"))
-		Expect(w.says(v1alpha1.SpreadDesired)(ctx)).To(Equal(distribution(4, 6)))
-		Expect(w.says(v1alpha1.SpreadCurrent)(ctx)).To(Equal(distribution(10, 0)))
+		w.awaitEvent(ctx, "Warning SpotUnavailable: ") // with the first of them
+		Eventually(w.annotation(v1alpha1.SpreadReason)).WithContext(ctx).Should(Equal("6 pods short on spot nodes, which have no room"))
+		Expect(w.annotation(v1alpha1.SpreadDesired)(ctx)).To(Equal(distribution(4, 6)))
+		Expect(w.annotation(v1alpha1.SpreadCurrent)(ctx)).To(Equal(distribution(10, 0)))
 		Expect(seen.Highest()).To(BeNumerically("<=", 10))
 
-		seen = w.watched(ctx)
-		cordon(ctx, s.on("spot-c"), false)
-		w.settles(ctx, 4, 6)
+		seen = w.watchPods(ctx)
+		cordon(ctx, s.nodeName("spot-c"), false)
+		w.awaitSettled(ctx, 4, 6)
 		Expect(seen.Lowest()).To(BeNumerically(">=", 7), "they return in steps")
 	})
 
 	It("[O06/interruption] pods are gone from a node that is drained before its deadline, and from one with a notice before it goes", func(ctx SpecContext) {
-		s := covered(ctx)
-		all := s.both(ctx, "noticed", 6, wish("2", "50"))
+		s := newCoveredEnvironment(ctx)
+		all := s.createBoth(ctx, "noticed", 6, spreadSettings("2", "50"))
 		for _, w := range all {
-			w.settles(ctx, 3, 3)
+			w.awaitSettled(ctx, 3, 3)
 		}
-		output, err := exec.CommandContext(ctx, "kubectl", "drain", s.on("spot-a"), "--ignore-daemonsets", "--timeout=30s").CombinedOutput()
+		output, err := exec.CommandContext(ctx, "kubectl", "drain", s.nodeName("spot-a"), "--ignore-daemonsets", "--timeout=30s").CombinedOutput()
 		Expect(err).NotTo(HaveOccurred(), string(output))
 		for _, w := range all {
-			w.settles(ctx, 3, 3)
+			w.awaitSettled(ctx, 3, 3)
 		}
-		warn(ctx, s.on("spot-b"))
+		taintNode(ctx, s.nodeName("spot-b"))
 		for _, w := range all {
 			Eventually(s.onNode).WithContext(ctx).WithArguments(w.GetName(), "spot-b").Should(BeEmpty())
-			w.settles(ctx, 3, 3)
+			w.awaitSettled(ctx, 3, 3)
 			Expect(s.onNode(ctx, w.GetName(), "spot-c")).To(HaveLen(3))
 		}
 	})
 
 	It("pods that wait too long for a full class fall back, and one of them finds out when there is room again", func(ctx SpecContext) {
-		s := empty(ctx)
+		s := newEmptyEnvironment(ctx)
 		s.nodes(ctx, onDemand)
-		s.node(ctx, "tight", labelled(map[string]string{capacity: spot}), small("2"))
+		s.node(ctx, "tight", withLabels(map[string]string{capacity: spot}), small("2"))
 		s.open(ctx)
-		s.cover(ctx)
-		w := s.deployment(ctx, "tight", 6, wish("", "100"))
-		w.runs(ctx, 4, 2)
+		s.awaitCovered(ctx)
+		w := s.deployment(ctx, "tight", 6, spreadSettings("", "100"))
+		w.awaitRunning(ctx, 4, 2)
 		w.status(ctx, v1alpha1.SpreadSpotUnavailable)
-		w.told(ctx, "Warning SpotUnavailable: ")
+		w.awaitEvent(ctx, "Warning SpotUnavailable: ")
 		Expect(verbs(s.moves())).To(Equal([]string{"delete"}), "only pods that never ran were taken away")
 
-		seen := w.watched(ctx)
-		s.node(ctx, "wide", labelled(map[string]string{capacity: spot}))
-		w.settles(ctx, 0, 6)
+		seen := w.watchPods(ctx)
+		s.node(ctx, "wide", withLabels(map[string]string{capacity: spot}))
+		w.awaitSettled(ctx, 0, 6)
 		Expect(seen.Lowest()).To(BeNumerically(">=", 4))
 	})
 
 	It("pods of the floor wait for on-demand nodes and never go to spot", func(ctx SpecContext) {
-		s := empty(ctx)
+		s := newEmptyEnvironment(ctx)
 		s.nodes(ctx, spot)
-		s.cover(ctx)
-		all := s.both(ctx, "floor", 6, wish("2", "50"))
+		s.awaitCovered(ctx)
+		all := s.createBoth(ctx, "floor", 6, spreadSettings("2", "50"))
 		for _, w := range all {
 			Eventually(s.split).WithContext(ctx).WithArguments(w.GetName()).Should(Equal(distribution(0, 4)))
-			Consistently(s.floor).WithContext(ctx).WithArguments(w.GetName(), 2).Should(HaveEach(""))
+			Consistently(s.lowestPodNodes).WithContext(ctx).WithArguments(w.GetName(), 2).Should(HaveEach(""))
 		}
 		s.nodes(ctx, onDemand)
 		for _, w := range all {
-			w.settles(ctx, 3, 3)
+			w.awaitSettled(ctx, 3, 3)
 		}
 	})
 
 	It("a client that warns of every spot node as soon as it has a pod causes one move in a cooldown, and no storm", func(ctx SpecContext) {
-		s := empty(ctx)
+		s := newEmptyEnvironment(ctx)
 		s.nodes(ctx, onDemand)
-		s.cover(ctx)
-		w := s.deployment(ctx, "hunted", 8, wish("2", "50"))
-		w.runs(ctx, 8, 0)
+		s.awaitCovered(ctx)
+		w := s.deployment(ctx, "hunted", 8, spreadSettings("2", "50"))
+		w.awaitRunning(ctx, 8, 0)
 		w.status(ctx, v1alpha1.SpreadSpotUnavailable)
-		seen, began, made := w.watched(ctx), time.Now(), 0
+		seen, began, made := w.watchPods(ctx), time.Now(), 0
 		const tried = 6 // moves
-		for length := hunt(); time.Since(began) < length || len(s.moves()) < tried; {
+		for length := huntDuration(); time.Since(began) < length || len(s.moves()) < tried; {
 			made++
 			name := fmt.Sprintf("bait-%d", made)
-			s.node(ctx, name, labelled(map[string]string{capacity: spot}))
+			s.node(ctx, name, withLabels(map[string]string{capacity: spot}))
 			Eventually(s.onNode).WithContext(ctx).WithArguments("hunted", name).ShouldNot(BeEmpty())
-			warn(ctx, s.on(name))
+			taintNode(ctx, s.nodeName(name))
 		}
-		w.runs(ctx, 8, 0)
+		w.awaitRunning(ctx, 8, 0)
 		took := time.Since(began)
 		AddReportEntry("moves", ReportEntryVisibilityAlways, fmt.Sprintf("%d in %.1f s with %d nodes", len(s.moves()), took.Seconds(), made))
 		Expect(len(s.moves())).To(BeNumerically(">=", tried), "it was tried")
@@ -126,16 +126,16 @@ var _ = Describe("When nodes go and come", func() {
 	})
 })
 
-// decided returns how long after a moment the API server received the operator's first request to take a pod away.
-func (s *scene) decided(since time.Time) time.Duration {
+// timeToFirstMove returns how long after a moment the API server received the operator's first request to take a pod away.
+func (s *environment) timeToFirstMove(since time.Time) time.Duration {
 	GinkgoHelper()
 	later := slices.DeleteFunc(s.moves(), func(move request) bool { return move.Received.Before(since) })
 	Expect(later).NotTo(BeEmpty())
 	return later[0].Received.Sub(since)
 }
 
-// hunt is how long it goes on at least: a few cooldowns, or SPREAD_HUNT. In `make soak` it is five minutes.
-func hunt() time.Duration {
+// huntDuration is how long it goes on at least: a few cooldowns, or SPREAD_HUNT. In `make soak` it is five minutes.
+func huntDuration() time.Duration {
 	GinkgoHelper()
 	asked := os.Getenv("SPREAD_HUNT")
 	if asked == "" {
@@ -147,19 +147,19 @@ func hunt() time.Duration {
 }
 
 // onNode are the pods of a workload on a node.
-func (s *scene) onNode(ctx context.Context, name, node string) ([]string, error) {
+func (s *environment) onNode(ctx context.Context, name, node string) ([]string, error) {
 	pods, err := s.pods(ctx, name)
-	var found []string
+	var result []string
 	for _, pod := range pods {
-		if pod.Spec.NodeName == s.on(node) && pod.DeletionTimestamp == nil {
-			found = append(found, pod.Name)
+		if pod.Spec.NodeName == s.nodeName(node) && pod.DeletionTimestamp == nil {
+			result = append(result, pod.Name)
 		}
 	}
-	return found, err
+	return result, err
 }
 
-// floor returns the nodes of this many pods with the lowest numbers, "" for a pod without a node.
-func (s *scene) floor(ctx context.Context, name string, size int) ([]string, error) {
+// lowestPodNodes returns the nodes of this many pods with the lowest numbers, "" for a pod without a node.
+func (s *environment) lowestPodNodes(ctx context.Context, name string, size int) ([]string, error) {
 	pods, err := s.pods(ctx, name)
 	var nodes []string
 	for _, pod := range pods {
@@ -173,13 +173,13 @@ func (s *scene) floor(ctx context.Context, name string, size int) ([]string, err
 var _ = Describe("Nodes with strange labels", func() {
 	It("count as spot when they have both, as on-demand when they have none, and the metrics say how many", func(ctx SpecContext) {
 		const other = "example.com/tier"
-		s := empty(ctx)
-		leader := team.instead(ctx, "SWARM_NODE_LABELS_SPOT="+capacity+"=spot", "SWARM_NODE_LABELS_ON_DEMAND="+other+"=paid")
-		s.node(ctx, "both", labelled(map[string]string{capacity: spot, other: "paid"}))
+		s := newEmptyEnvironment(ctx)
+		leader := replicaFleet.replaceReplicas(ctx, "SWARM_NODE_LABELS_SPOT="+capacity+"=spot", "SWARM_NODE_LABELS_ON_DEMAND="+other+"=paid")
+		s.node(ctx, "both", withLabels(map[string]string{capacity: spot, other: "paid"}))
 		s.node(ctx, "neither")
 		s.open(ctx)
-		s.cover(ctx)
-		w := s.deployment(ctx, "odd", 4, wish("1", "50"))
+		s.awaitCovered(ctx)
+		w := s.deployment(ctx, "odd", 4, spreadSettings("1", "50"))
 		w.status(ctx, v1alpha1.SpreadBalanced)
 		Expect(s.onNode(ctx, "odd", "both")).To(HaveLen(2))
 		Expect(s.onNode(ctx, "odd", "neither")).To(HaveLen(2))

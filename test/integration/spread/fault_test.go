@@ -22,53 +22,53 @@ import (
 
 var _ = Describe("When the operator is away", func() {
 	It("[R26/pods-created, R26/corrected] pods are made all the same, and moved to their split when it is back", func(ctx SpecContext) {
-		s := stage(ctx)
-		team.halt()
-		all := s.both(ctx, "meanwhile", 8, wish("2", "100"))
+		s := newEnvironment(ctx)
+		replicaFleet.stopAll()
+		all := s.createBoth(ctx, "meanwhile", 8, spreadSettings("2", "100"))
 		for _, w := range all {
-			Eventually(s.pods).WithContext(ctx).WithArguments(w.GetName()).Should(And(HaveLen(8), HaveEach(Satisfy(untouched)), HaveEach(Satisfy(available))))
+			Eventually(s.pods).WithContext(ctx).WithArguments(w.GetName()).Should(And(HaveLen(8), HaveEach(Satisfy(isUntouched)), HaveEach(Satisfy(isAvailable))))
 		}
 		began := time.Now()
-		team.begin(ctx)
+		replicaFleet.startReplica(ctx)
 		for _, w := range all {
-			w.settles(ctx, 2, 6)
+			w.awaitSettled(ctx, 2, 6)
 		}
-		measured("pods made without it are balanced after", time.Since(began))
+		reportDuration("pods made without it are balanced after", time.Since(began))
 	})
 
 	It("another replica finishes what the leader has begun, when that is killed in the middle", func(ctx SpecContext) {
-		team.crew(ctx, 2)
-		s, deployment, set := adrift(ctx, 12)
+		replicaFleet.ensureReplicas(ctx, 2)
+		s, deployment, set := newMisplaced(ctx, 12)
 		all := []workload{deployment, set}
-		seen := []*chronicle.Recorder{deployment.watched(ctx), set.watched(ctx)}
-		killed := team.led(ctx)
+		seen := []*chronicle.Recorder{deployment.watchPods(ctx), set.watchPods(ctx)}
+		killed := replicaFleet.awaitLeader(ctx)
 		for _, w := range all {
-			w.opt(ctx, "2", "25")
+			w.optIn(ctx, "2", "25")
 		}
 		Eventually(s.moves).ShouldNot(BeEmpty())
-		team.leave(killed)
+		replicaFleet.stopRouting(killed)
 		Eventually(killed.session.Signal(syscall.SIGKILL)).Should(gexec.Exit())
 		Expect(len(s.moves())).To(BeNumerically("<", 18), "it was in the middle")
 		for n, w := range all {
-			w.settles(ctx, 9, 3)
+			w.awaitSettled(ctx, 9, 3)
 			Expect(seen[n].Lowest()).To(BeNumerically(">=", 9))
 		}
-		Expect(team.led(ctx)).NotTo(Equal(killed))
+		Expect(replicaFleet.awaitLeader(ctx)).NotTo(Equal(killed))
 		Expect(len(s.moves())).To(BeNumerically("<=", 18))
 	})
 
 	It("others estimate where pods go while the leader is frozen, and the split is right in the end", func(ctx SpecContext) {
-		s := covered(ctx)
-		team.crew(ctx, 3)
-		frozen := team.led(ctx)
-		w := s.deployment(ctx, "estimated", 0, wish("4", "80"))
+		s := newCoveredEnvironment(ctx)
+		replicaFleet.ensureReplicas(ctx, 3)
+		frozen := replicaFleet.awaitLeader(ctx)
+		w := s.deployment(ctx, "estimated", 0, spreadSettings("4", "80"))
 		w.status(ctx, v1alpha1.SpreadBalanced)
-		others := slices.DeleteFunc(team.all(), func(r *replica) bool { return r == frozen })
-		team.leave(frozen) // its probes fail
+		others := slices.DeleteFunc(replicaFleet.listReplicas(), func(r *replica) bool { return r == frozen })
+		replicaFleet.stopRouting(frozen) // its probes fail
 		frozen.session.Signal(syscall.SIGSTOP)
 		DeferCleanup(func() { Eventually(frozen.session.Signal(syscall.SIGKILL)).Should(gexec.Exit()) })
 		w.scale(ctx, 30)
-		Eventually(s.pods).WithContext(ctx).WithArguments("estimated").Should(And(HaveLen(30), HaveEach(Not(Satisfy(untouched)))), "every pod has a place")
+		Eventually(s.pods).WithContext(ctx).WithArguments("estimated").Should(And(HaveLen(30), HaveEach(Not(Satisfy(isUntouched)))), "every pod has a place")
 		guessed := 0
 		for _, r := range others {
 			count, err := r.metric(ctx, `swarm_placement_answers_total{by="estimate"}`)
@@ -78,30 +78,30 @@ var _ = Describe("When the operator is away", func() {
 		}
 		AddReportEntry("pods placed by estimate", ReportEntryVisibilityAlways, guessed)
 		Expect(guessed).To(BeNumerically(">", 0))
-		w.settles(ctx, 6, 24)
+		w.awaitSettled(ctx, 6, 24)
 		Expect(s.numbers(ctx, "estimated")).To(HaveLen(30))
 	})
 })
 
 var _ = Describe("A namespace", func() {
 	It("[R10/relabelled] is left alone when it is relabelled, and looked after again when it is labelled back", func(ctx SpecContext) {
-		s := covered(ctx)
-		w := s.deployment(ctx, "scoped", 4, wish("1", "50"))
-		w.settles(ctx, 2, 2)
-		relabel(ctx, s.in, "false")
-		Eventually(selected).WithContext(ctx).ShouldNot(ContainElement(s.in))
+		s := newCoveredEnvironment(ctx)
+		w := s.deployment(ctx, "scoped", 4, spreadSettings("1", "50"))
+		w.awaitSettled(ctx, 2, 2)
+		setNamespaceLabel(ctx, s.namespace, "false")
+		Eventually(selected).WithContext(ctx).ShouldNot(ContainElement(s.namespace))
 		w.scale(ctx, 8)
-		Eventually(s.pods).WithContext(ctx).WithArguments("scoped").Should(And(HaveLen(8), HaveEach(Satisfy(available))))
-		w.annotate(ctx, map[string]any{spreads(v1alpha1.SpreadSpotPercentage): "0"})
+		Eventually(s.pods).WithContext(ctx).WithArguments("scoped").Should(And(HaveLen(8), HaveEach(Satisfy(isAvailable))))
+		w.annotate(ctx, map[string]any{annotationKey(v1alpha1.SpreadSpotPercentage): "0"})
 		Consistently(s.moves).Should(BeEmpty())
-		Expect(w.says(v1alpha1.SpreadDesired)(ctx)).To(Equal(distribution(2, 2)), "no reconcile has run")
+		Expect(w.annotation(v1alpha1.SpreadDesired)(ctx)).To(Equal(distribution(2, 2)), "no reconcile has run")
 
 		began := time.Now()
-		relabel(ctx, s.in, "true")
+		setNamespaceLabel(ctx, s.namespace, "true")
 		// Nothing but the event of the label can be the reason: the operators of this suite resync after ten minutes.
-		Eventually(w.says(v1alpha1.SpreadDesired)).WithContext(ctx).Should(Equal(distribution(8, 0)))
-		measured("a namespace that is labelled back is looked after again after", time.Since(began))
-		w.settles(ctx, 8, 0)
+		Eventually(w.annotation(v1alpha1.SpreadDesired)).WithContext(ctx).Should(Equal(distribution(8, 0)))
+		reportDuration("a namespace that is labelled back is looked after again after", time.Since(began))
+		w.awaitSettled(ctx, 8, 0)
 	})
 })
 
@@ -113,8 +113,8 @@ func annotateNamespace(ctx context.Context, name string, annotations map[string]
 	Expect(api.Patch(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, client.RawPatch(types.MergePatchType, patch))).To(Succeed())
 }
 
-// relabel takes a namespace into the operator's care or out of it. Without a value the label goes.
-func relabel(ctx context.Context, name string, value any) {
+// setNamespaceLabel takes a namespace into the operator's care or out of it. Without a value the label goes.
+func setNamespaceLabel(ctx context.Context, name string, value any) {
 	GinkgoHelper()
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": map[string]any{ours: value}}})
 	Expect(err).NotTo(HaveOccurred())

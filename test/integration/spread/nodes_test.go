@@ -19,12 +19,12 @@ const (
 	capacity = "karpenter.sh/capacity-type"
 	spot     = "spot"
 	onDemand = "on-demand"
-	// notice is a taint that announces the end of a node.
-	notice = "karpenter.sh/disrupted"
+	// disruptionTaint is a taint that announces the end of a node.
+	disruptionTaint = "karpenter.sh/disrupted"
 )
 
-// park keeps the cluster's own nodes out of the way until the suite ends: specs have nodes of their own.
-func park(ctx context.Context) {
+// cordonAll keeps the cluster's own nodes out of the way until the suite ends: specs have nodes of their own.
+func cordonAll(ctx context.Context) {
 	GinkgoHelper()
 	list := &corev1.NodeList{}
 	Expect(api.List(ctx, list)).To(Succeed())
@@ -48,10 +48,10 @@ func patchNode(ctx context.Context, name string, kind types.PatchType, patch str
 	Expect(api.Patch(ctx, node, client.RawPatch(kind, []byte(patch)))).To(Succeed())
 }
 
-// warn puts the notice on a node.
-func warn(ctx context.Context, name string) {
+// taintNode puts the notice on a node.
+func taintNode(ctx context.Context, name string) {
 	GinkgoHelper()
-	patchNode(ctx, name, types.JSONPatchType, fmt.Sprintf(`[{"op":"add","path":"/spec/taints/-","value":{"key":%q,"effect":"NoSchedule"}}]`, notice))
+	patchNode(ctx, name, types.JSONPatchType, fmt.Sprintf(`[{"op":"add","path":"/spec/taints/-","value":{"key":%q,"effect":"NoSchedule"}}]`, disruptionTaint))
 }
 
 // remove deletes a node without any notice.
@@ -64,29 +64,29 @@ func remove(ctx context.Context, name string) {
 var zones = []string{"a", "b", "c"}
 
 // nodes makes a node of each class in each zone.
-func (s *scene) nodes(ctx context.Context, classes ...string) {
+func (s *environment) nodes(ctx context.Context, classes ...string) {
 	GinkgoHelper()
 	for _, class := range classes {
 		for _, zone := range zones {
-			s.node(ctx, class+"-"+zone, labelled(map[string]string{capacity: class, corev1.LabelTopologyZone: zone}))
+			s.node(ctx, class+"-"+zone, withLabels(map[string]string{capacity: class, corev1.LabelTopologyZone: zone}))
 		}
 	}
 	s.open(ctx)
 }
 
 // node makes a node for the pods of this scene alone, which has room for many of them.
-func (s *scene) node(ctx context.Context, name string, changes ...func(*corev1.Node)) {
+func (s *environment) node(ctx context.Context, name string, changes ...func(*corev1.Node)) {
 	GinkgoHelper()
-	room := corev1.ResourceList{
+	resources := corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("64"), corev1.ResourceMemory: resource.MustParse("256Gi"), corev1.ResourcePods: resource.MustParse("250"),
 	}
 	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: s.on(name), Annotations: map[string]string{"kwok.x-k8s.io/node": "fake"},
-			Labels: map[string]string{corev1.LabelHostname: s.on(name), corev1.LabelOSStable: "linux", ours: s.in},
+			Name: s.nodeName(name), Annotations: map[string]string{"kwok.x-k8s.io/node": "fake"},
+			Labels: map[string]string{corev1.LabelHostname: s.nodeName(name), corev1.LabelOSStable: "linux", ours: s.namespace},
 		},
-		Spec:   corev1.NodeSpec{Taints: []corev1.Taint{{Key: ours, Value: s.in, Effect: corev1.TaintEffectNoSchedule}}},
-		Status: corev1.NodeStatus{Allocatable: room, Capacity: room},
+		Spec:   corev1.NodeSpec{Taints: []corev1.Taint{{Key: ours, Value: s.namespace, Effect: corev1.TaintEffectNoSchedule}}},
+		Status: corev1.NodeStatus{Allocatable: resources, Capacity: resources},
 	}
 	for _, change := range changes {
 		change(node)
@@ -94,7 +94,7 @@ func (s *scene) node(ctx context.Context, name string, changes ...func(*corev1.N
 	Expect(api.Create(ctx, node)).To(Succeed())
 }
 
-func labelled(labels map[string]string) func(*corev1.Node) {
+func withLabels(labels map[string]string) func(*corev1.Node) {
 	return func(node *corev1.Node) { maps.Copy(node.Labels, labels) }
 }
 
@@ -105,15 +105,15 @@ func small(pods string) func(*corev1.Node) {
 	}
 }
 
-// on is the full name of a node of this scene.
-func (s *scene) on(name string) string { return s.in + "-" + name }
+// nodeName is the full name of a node of this scene.
+func (s *environment) nodeName(name string) string { return s.namespace + "-" + name }
 
 // open waits until all nodes of the scene take pods. One that is new does not.
-func (s *scene) open(ctx context.Context) {
+func (s *environment) open(ctx context.Context) {
 	GinkgoHelper()
 	Eventually(func() ([]string, error) {
 		list := &corev1.NodeList{}
-		err := api.List(ctx, list, client.MatchingLabels{ours: s.in})
+		err := api.List(ctx, list, client.MatchingLabels{ours: s.namespace})
 		var waiting []string
 		for _, node := range list.Items {
 			if len(node.Spec.Taints) != 1 || !isReady(node.Status.Conditions) {

@@ -20,18 +20,18 @@ type example struct {
 
 var _ = Describe("A workload", func() {
 	It("[R02/ten-replicas, R02/three-replicas, R02/four-replicas] is split by its floor and its share, counted by the labels of nodes, and is so from its first pod on", func(ctx SpecContext) {
-		s, examples := covered(ctx), []example{
+		s, examples := newCoveredEnvironment(ctx), []example{
 			{"ten", 10, "2", "60", 4, 6}, {"three", 3, "2", "60%", 2, 1}, {"four", 4, "3", "75", 3, 1},
 			{"floor", 3, "5", "60", 3, 0}, {"share", 4, "", "100", 0, 4}, {"rest", 4, "1", "", 1, 3},
 		}
 		made := map[string][]workload{}
 		for _, e := range examples {
-			made[e.name] = s.both(ctx, e.name, e.size, wish(e.floor, e.share))
+			made[e.name] = s.createBoth(ctx, e.name, e.size, spreadSettings(e.floor, e.share))
 		}
 		for _, e := range examples {
 			for _, w := range made[e.name] {
-				w.settles(ctx, e.onDemand, e.spot)
-				w.told(ctx, "Normal ReconciliationSuccess: ")
+				w.awaitSettled(ctx, e.onDemand, e.spot)
+				w.awaitEvent(ctx, "Normal ReconciliationSuccess: ")
 			}
 		}
 		Expect(made["floor"][0].events(ctx, "floor-d")).To(ContainElement(ContainSubstring("3 pods, and the floor is 5: all on-demand")))
@@ -39,65 +39,65 @@ var _ = Describe("A workload", func() {
 	})
 
 	It("[R01/deployment, R01/stateful-set, R01/others-untouched, R01/outside-webhook-path] is managed for two annotations, whatever its kind, and others are left alone and are not asked about", func(ctx SpecContext) {
-		s, elsewhere := stage(ctx), stage(ctx)
+		s, elsewhere := newEnvironment(ctx), newEnvironment(ctx)
 		plain := []workload{s.deployment(ctx, "plain", 4, nil), elsewhere.deployment(ctx, "plain", 4, nil)}
-		idle := []workload{s.deployment(ctx, "numbers", 4, map[string]string{spreads(v1alpha1.SpreadSpotPercentage): "60"}), s.deployment(ctx, "enabled", 4, wish("", ""))}
-		managed := s.both(ctx, "managed", 5, wish("", "60"))
+		idle := []workload{s.deployment(ctx, "numbers", 4, map[string]string{annotationKey(v1alpha1.SpreadSpotPercentage): "60"}), s.deployment(ctx, "enabled", 4, spreadSettings("", ""))}
+		managed := s.createBoth(ctx, "managed", 5, spreadSettings("", "60"))
 		for _, w := range managed {
-			w.settles(ctx, 2, 3)
-			w.keeps(ctx)
+			w.awaitSettled(ctx, 2, 3)
+			w.expectSpecUnchanged(ctx)
 		}
-		Expect(selected(ctx)).To(And(ContainElement(s.in), Not(ContainElement(elsewhere.in))))
+		Expect(selected(ctx)).To(And(ContainElement(s.namespace), Not(ContainElement(elsewhere.namespace))))
 
-		loose := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.in, Name: "loose", Labels: map[string]string{"app": "loose"}}, Spec: s.podSpec()}
+		loose := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "loose", Labels: map[string]string{"app": "loose"}}, Spec: s.podSpec()}
 		Expect(api.Create(ctx, loose)).To(Succeed())
 		plain = append(plain, s.deployment(ctx, "later", 4, nil), workload{s, loose})
 		for _, w := range append(plain, idle...) {
-			Eventually(w.pods).WithContext(ctx).WithArguments(w.GetName()).Should(And(Not(BeEmpty()), HaveEach(Satisfy(untouched))), w.GetName())
-			object, err := w.fresh(ctx)
+			Eventually(w.pods).WithContext(ctx).WithArguments(w.GetName()).Should(And(Not(BeEmpty()), HaveEach(Satisfy(isUntouched))), w.GetName())
+			object, err := w.current(ctx)
 			Expect(err).NotTo(HaveOccurred())
-			Expect(object.GetAnnotations()).NotTo(HaveKey(spreads(v1alpha1.SpreadStatus)), w.GetName())
+			Expect(object.GetAnnotations()).NotTo(HaveKey(annotationKey(v1alpha1.SpreadStatus)), w.GetName())
 		}
-		Expect(team.questions(elsewhere.in)).To(BeEmpty())
-		Expect(team.questions(s.in)).NotTo(ContainElement(Satisfy(func(q question) bool { return q.pod == "loose" })))
+		Expect(replicaFleet.requestsIn(elsewhere.namespace)).To(BeEmpty())
+		Expect(replicaFleet.requestsIn(s.namespace)).NotTo(ContainElement(Satisfy(func(q webhookRequest) bool { return q.pod == "loose" })))
 	})
 
 	It("is managed by a label as well, and no longer when that is taken away", func(ctx SpecContext) {
-		s := stage(ctx)
-		w := s.deployment(ctx, "labelled", 4, wish("1", "50"))
+		s := newEnvironment(ctx)
+		w := s.deployment(ctx, "labelled", 4, spreadSettings("1", "50"))
 		w.patch(ctx, map[string]any{"metadata": map[string]any{
-			"labels":      map[string]any{spreads(v1alpha1.SpreadMode): v1alpha1.SpreadEnabled},
-			"annotations": map[string]any{spreads(v1alpha1.SpreadMode): nil},
+			"labels":      map[string]any{annotationKey(v1alpha1.SpreadMode): v1alpha1.SpreadEnabled},
+			"annotations": map[string]any{annotationKey(v1alpha1.SpreadMode): nil},
 		}})
-		w.settles(ctx, 2, 2)
-		Expect(selected(ctx)).To(ContainElement(s.in))
-		w.patch(ctx, map[string]any{"metadata": map[string]any{"labels": map[string]any{spreads(v1alpha1.SpreadMode): nil}}})
+		w.awaitSettled(ctx, 2, 2)
+		Expect(selected(ctx)).To(ContainElement(s.namespace))
+		w.patch(ctx, map[string]any{"metadata": map[string]any{"labels": map[string]any{annotationKey(v1alpha1.SpreadMode): nil}}})
 		for _, written := range []v1alpha1.SpreadAnnotation{v1alpha1.SpreadStatus, v1alpha1.SpreadDesired, v1alpha1.SpreadCurrent, v1alpha1.SpreadSettings} {
-			Eventually(w.says(written)).WithContext(ctx).Should(BeEmpty())
+			Eventually(w.annotation(written)).WithContext(ctx).Should(BeEmpty())
 		}
-		Eventually(selected).WithContext(ctx).ShouldNot(ContainElement(s.in))
+		Eventually(selected).WithContext(ctx).ShouldNot(ContainElement(s.namespace))
 	})
 
 	It("keeps what its template says of nodes, and has tolerations for the class of each pod", func(ctx SpecContext) {
-		s := covered(ctx)
-		w := s.statefulSet(ctx, "picky", 4, wish("2", "50"), func(spec *appsv1.StatefulSetSpec) {
+		s := newCoveredEnvironment(ctx)
+		w := s.statefulSet(ctx, "picky", 4, spreadSettings("2", "50"), func(spec *appsv1.StatefulSetSpec) {
 			spec.Template.Spec.Affinity = inZones("a", "b")
 		})
-		w.settles(ctx, 2, 2)
+		w.awaitSettled(ctx, 2, 2)
 		Expect(s.moves()).To(BeEmpty())
 		pods, err := s.pods(ctx, "picky")
 		Expect(err).NotTo(HaveOccurred())
 		for _, pod := range pods {
 			Expect(pod.Spec.NodeName).To(Or(HaveSuffix("-a"), HaveSuffix("-b")))
-			class := pod.Annotations[spreads(v1alpha1.SpreadClass)]
+			class := pod.Annotations[annotationKey(v1alpha1.SpreadClass)]
 			Expect(pod.Spec.Tolerations).To(ContainElement(corev1.Toleration{Key: capacity, Operator: corev1.TolerationOpEqual, Value: class, Effect: corev1.TaintEffectNoSchedule}))
 		}
 	})
 })
 
-// untouched reports whether a pod is as its template says.
-func untouched(pod corev1.Pod) bool {
-	_, numbered := pod.Annotations[spreads(v1alpha1.SpreadNumber)]
+// isUntouched reports whether a pod is as its template says.
+func isUntouched(pod corev1.Pod) bool {
+	_, numbered := pod.Annotations[annotationKey(v1alpha1.SpreadNumber)]
 	return pod.Spec.Affinity == nil && !numbered
 }
 

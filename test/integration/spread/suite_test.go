@@ -23,10 +23,10 @@ const ours = "spread.suite.swarm.io/namespace"
 
 // Set once, before the first spec.
 var (
-	cluster field.Cluster
-	api     client.WithWatch // reads and writes as the user of the cluster
-	home    string           // the namespace with the operator's Lease
-	team    *fleet           // the operator
+	cluster      field.Cluster
+	api          client.WithWatch // reads and writes as the user of the cluster
+	home         string           // the namespace with the operator's Lease
+	replicaFleet *operatorFleet   // the operator
 )
 
 func TestSpread(t *testing.T) {
@@ -45,18 +45,18 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	cluster = field.Connect()
 	api = cluster.API
 	field.InstallCRDs(ctx)
-	park(ctx)
+	cordonAll(ctx)
 	home = namespace(ctx)
-	team = openDoor()
-	DeferCleanup(team.close)
-	install(ctx, team)
-	team.begin(ctx)
-	DeferCleanup(team.halt)
-	DeferCleanup(leaveNothing)
+	replicaFleet = startWebhookProxy()
+	DeferCleanup(replicaFleet.close)
+	install(ctx, replicaFleet)
+	replicaFleet.startReplica(ctx)
+	DeferCleanup(replicaFleet.stopAll)
+	DeferCleanup(deleteAll)
 })
 
-// leaveNothing removes what specs have created.
-func leaveNothing(ctx SpecContext) {
+// deleteAll removes what specs have created.
+func deleteAll(ctx SpecContext) {
 	list := &corev1.NamespaceList{}
 	Expect(api.List(ctx, list, client.HasLabels{ours})).To(Succeed())
 	for n := range list.Items {
@@ -76,7 +76,7 @@ func namespace(ctx context.Context) string {
 	return made.Name
 }
 
-// measured shows how long something took, among the results of the spec.
-func measured(what string, took time.Duration) {
+// reportDuration shows how long something took, among the results of the spec.
+func reportDuration(what string, took time.Duration) {
 	AddReportEntry(what, ReportEntryVisibilityAlways, fmt.Sprintf("%.1f s", took.Seconds()))
 }

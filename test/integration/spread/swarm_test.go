@@ -15,12 +15,12 @@ import (
 
 var _ = Describe("A Swarm", func() {
 	It("has its agents split as its spec says, type by type", func(ctx SpecContext) {
-		s := stage(ctx)
+		s := newEnvironment(ctx)
 		text, err := os.ReadFile(field.FromRoot("deploy", "samples", "swarm.yaml"))
 		Expect(err).NotTo(HaveOccurred())
 		swarm := &v1alpha1.Swarm{}
 		Expect(yaml.UnmarshalStrict(text, swarm)).To(Succeed())
-		swarm.Namespace = s.in
+		swarm.Namespace = s.namespace
 		swarm.Spec.Spread = &v1alpha1.Spread{MinOnDemand: new(int32(1)), SpotPercentage: new(int32(60))}
 		for n := range swarm.Spec.Agents {
 			swarm.Spec.Agents[n].Storage = nil
@@ -30,12 +30,12 @@ var _ = Describe("A Swarm", func() {
 		for _, kind := range []struct{ name, current string }{{"research-coordinator", distribution(1, 0)}, {"research-coder", distribution(2, 1)}, {"research-analyst", distribution(1, 1)}} {
 			set := &appsv1.StatefulSet{}
 			Eventually(func() (map[string]string, error) {
-				err := api.Get(ctx, client.ObjectKey{Namespace: s.in, Name: kind.name}, set)
+				err := api.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: kind.name}, set)
 				return set.Annotations, err
 			}).Should(And(
-				HaveKeyWithValue(spreads(v1alpha1.SpreadMode), v1alpha1.SpreadEnabled), HaveKeyWithValue(spreads(v1alpha1.SpreadMinOnDemand), "1"),
-				HaveKeyWithValue(spreads(v1alpha1.SpreadSpotPercentage), "60"),
-				HaveKeyWithValue(spreads(v1alpha1.SpreadCurrent), kind.current), HaveKeyWithValue(spreads(v1alpha1.SpreadStatus), v1alpha1.SpreadBalanced),
+				HaveKeyWithValue(annotationKey(v1alpha1.SpreadMode), v1alpha1.SpreadEnabled), HaveKeyWithValue(annotationKey(v1alpha1.SpreadMinOnDemand), "1"),
+				HaveKeyWithValue(annotationKey(v1alpha1.SpreadSpotPercentage), "60"),
+				HaveKeyWithValue(annotationKey(v1alpha1.SpreadCurrent), kind.current), HaveKeyWithValue(annotationKey(v1alpha1.SpreadStatus), v1alpha1.SpreadBalanced),
 			), kind.name)
 		}
 	})

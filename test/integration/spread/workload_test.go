@@ -22,37 +22,37 @@ import (
 
 // A workload is a Deployment or a StatefulSet of a scene.
 type workload struct {
-	*scene
+	*environment
 	client.Object
 }
 
 // meta is the name and the settings of a workload.
-func (s *scene) meta(name string, annotations map[string]string) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Namespace: s.in, Name: name, Annotations: annotations}
+func (s *environment) meta(name string, annotations map[string]string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: s.namespace, Name: name, Annotations: annotations}
 }
 
-func (s *scene) template(name string) corev1.PodTemplateSpec {
+func (s *environment) template(name string) corev1.PodTemplateSpec {
 	return corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": name}}, Spec: s.podSpec()}
 }
 
-func (s *scene) deployment(ctx context.Context, name string, size int32, annotations map[string]string, changes ...func(*appsv1.DeploymentSpec)) workload {
+func (s *environment) deployment(ctx context.Context, name string, size int32, annotations map[string]string, changes ...func(*appsv1.DeploymentSpec)) workload {
 	GinkgoHelper()
-	made := &appsv1.Deployment{ObjectMeta: s.meta(name, annotations), Spec: deploymentSpec(s.template(name), size)}
+	object := &appsv1.Deployment{ObjectMeta: s.meta(name, annotations), Spec: deploymentSpec(s.template(name), size)}
 	for _, change := range changes {
-		change(&made.Spec)
+		change(&object.Spec)
 	}
-	Expect(api.Create(ctx, made)).To(Succeed())
-	return workload{s, made}
+	Expect(api.Create(ctx, object)).To(Succeed())
+	return workload{s, object}
 }
 
-func (s *scene) statefulSet(ctx context.Context, name string, size int32, annotations map[string]string, changes ...func(*appsv1.StatefulSetSpec)) workload {
+func (s *environment) statefulSet(ctx context.Context, name string, size int32, annotations map[string]string, changes ...func(*appsv1.StatefulSetSpec)) workload {
 	GinkgoHelper()
-	made := &appsv1.StatefulSet{ObjectMeta: s.meta(name, annotations), Spec: statefulSetSpec(s.template(name), size)}
+	object := &appsv1.StatefulSet{ObjectMeta: s.meta(name, annotations), Spec: statefulSetSpec(s.template(name), size)}
 	for _, change := range changes {
-		change(&made.Spec)
+		change(&object.Spec)
 	}
-	Expect(api.Create(ctx, made)).To(Succeed())
-	return workload{s, made}
+	Expect(api.Create(ctx, object)).To(Succeed())
+	return workload{s, object}
 }
 
 func selecting(app string) *metav1.LabelSelector {
@@ -70,14 +70,14 @@ func statefulSetSpec(template corev1.PodTemplateSpec, size int32) appsv1.Statefu
 	}
 }
 
-// both are a Deployment and a StatefulSet that want the same.
-func (s *scene) both(ctx context.Context, name string, size int32, annotations map[string]string) []workload {
+// createBoth are a Deployment and a StatefulSet that want the same.
+func (s *environment) createBoth(ctx context.Context, name string, size int32, annotations map[string]string) []workload {
 	GinkgoHelper()
 	return []workload{s.deployment(ctx, name+"-d", size, annotations), s.statefulSet(ctx, name+"-s", size, annotations)}
 }
 
-// fresh reads the workload.
-func (w workload) fresh(ctx context.Context) (client.Object, error) {
+// current reads the workload.
+func (w workload) current(ctx context.Context) (client.Object, error) {
 	object := w.DeepCopyObject().(client.Object)
 	err := api.Get(ctx, client.ObjectKeyFromObject(w.Object), object)
 	return object, err
@@ -94,10 +94,10 @@ func spec(object client.Object) any {
 	return nil
 }
 
-// keeps checks that the workload's spec is as it was made.
-func (w workload) keeps(ctx context.Context) {
+// expectSpecUnchanged checks that the workload's spec is as it was made.
+func (w workload) expectSpecUnchanged(ctx context.Context) {
 	GinkgoHelper()
-	object, err := w.fresh(ctx)
+	object, err := w.current(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(spec(object)).To(Equal(spec(w.Object)), w.GetName())
 }
@@ -121,58 +121,58 @@ func (w workload) annotate(ctx context.Context, annotations map[string]any) {
 	w.patch(ctx, map[string]any{"metadata": map[string]any{"annotations": annotations}})
 }
 
-// opt opts the workload in.
-func (w workload) opt(ctx context.Context, floor, share string) {
+// optIn opts the workload in.
+func (w workload) optIn(ctx context.Context, floor, share string) {
 	GinkgoHelper()
 	all := map[string]any{}
-	for key, value := range wish(floor, share) {
+	for key, value := range spreadSettings(floor, share) {
 		all[key] = value
 	}
 	w.annotate(ctx, all)
 }
 
-// says returns the value of an annotation of ours, "" without one.
-func (w workload) says(annotation v1alpha1.SpreadAnnotation) func(context.Context) (string, error) {
+// annotation returns the value of an annotation of ours, "" without one.
+func (w workload) annotation(annotation v1alpha1.SpreadAnnotation) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
-		object, err := w.fresh(ctx)
-		return object.GetAnnotations()[spreads(annotation)], err
+		object, err := w.current(ctx)
+		return object.GetAnnotations()[annotationKey(annotation)], err
 	}
 }
 
 // status waits until the workload reports this state.
 func (w workload) status(ctx context.Context, word string) {
 	GinkgoHelper()
-	Eventually(w.says(v1alpha1.SpreadStatus)).WithContext(ctx).Should(Equal(word))
+	Eventually(w.annotation(v1alpha1.SpreadStatus)).WithContext(ctx).Should(Equal(word))
 }
 
-// told waits for an event about the workload.
-func (w workload) told(ctx context.Context, start string) {
+// awaitEvent waits for an event about the workload.
+func (w workload) awaitEvent(ctx context.Context, start string) {
 	GinkgoHelper()
 	Eventually(w.events).WithContext(ctx).WithArguments(w.GetName()).Should(ContainElement(HavePrefix(start)))
 }
 
-// runs waits until this many pods run on nodes of each class, and no others but terminating ones.
-func (w workload) runs(ctx context.Context, onDemand, spot int) {
+// awaitRunning waits until this many pods run on nodes of each class, and no others but terminating ones.
+func (w workload) awaitRunning(ctx context.Context, onDemand, spot int) {
 	GinkgoHelper()
-	Eventually(w.unsettled).WithContext(ctx).WithArguments(distribution(onDemand, spot), onDemand+spot).Should(BeEmpty(), w.GetName())
+	Eventually(w.unsettledReason).WithContext(ctx).WithArguments(distribution(onDemand, spot), onDemand+spot).Should(BeEmpty(), w.GetName())
 }
 
-// settles waits for the same, and for the workload to say so.
-func (w workload) settles(ctx context.Context, onDemand, spot int) {
+// awaitSettled waits for the same, and for the workload to say so.
+func (w workload) awaitSettled(ctx context.Context, onDemand, spot int) {
 	GinkgoHelper()
-	w.runs(ctx, onDemand, spot)
+	w.awaitRunning(ctx, onDemand, spot)
 	want := distribution(onDemand, spot)
 	Eventually(func() (map[string]string, error) {
-		object, err := w.fresh(ctx)
+		object, err := w.current(ctx)
 		return object.GetAnnotations(), err
 	}).Should(And(
-		HaveKeyWithValue(spreads(v1alpha1.SpreadDesired), want), HaveKeyWithValue(spreads(v1alpha1.SpreadCurrent), want),
-		HaveKeyWithValue(spreads(v1alpha1.SpreadStatus), v1alpha1.SpreadBalanced),
+		HaveKeyWithValue(annotationKey(v1alpha1.SpreadDesired), want), HaveKeyWithValue(annotationKey(v1alpha1.SpreadCurrent), want),
+		HaveKeyWithValue(annotationKey(v1alpha1.SpreadStatus), v1alpha1.SpreadBalanced),
 	), w.GetName())
 }
 
-// unsettled is why the pods of a workload are not as they should be.
-func (w workload) unsettled(ctx context.Context, want string, size int) (string, error) {
+// unsettledReason is why the pods of a workload are not as they should be.
+func (w workload) unsettledReason(ctx context.Context, want string, size int) (string, error) {
 	pods, err := w.pods(ctx, w.GetName())
 	if err != nil {
 		return "", err
@@ -180,7 +180,7 @@ func (w workload) unsettled(ctx context.Context, want string, size int) (string,
 	// A terminating pod stays for a while when its node is gone.
 	pods = slices.DeleteFunc(pods, func(pod corev1.Pod) bool { return pod.DeletionTimestamp != nil })
 	for _, pod := range pods {
-		if !available(pod) {
+		if !isAvailable(pod) {
 			return fmt.Sprintf("%s is not available", pod.Name), nil
 		}
 	}
@@ -194,25 +194,25 @@ func (w workload) unsettled(ctx context.Context, want string, size int) (string,
 	return split, nil
 }
 
-// available reports whether a pod serves.
-func available(pod corev1.Pod) bool { return chronicle.IsAvailable(&pod) }
+// isAvailable reports whether a pod serves.
+func isAvailable(pod corev1.Pod) bool { return chronicle.IsAvailable(&pod) }
 
-// watched records a workload's pods from now on, until the spec ends.
-func (w workload) watched(ctx context.Context) *chronicle.Recorder {
+// watchPods records a workload's pods from now on, until the spec ends.
+func (w workload) watchPods(ctx context.Context) *chronicle.Recorder {
 	GinkgoHelper()
-	return chronicle.Watch(ctx, api, w.in, client.MatchingLabels{"app": w.GetName()})
+	return chronicle.Watch(ctx, api, w.namespace, client.MatchingLabels{"app": w.GetName()})
 }
 
 // budget lets pods of a workload be evicted only while this many stay.
 func (w workload) budget(ctx context.Context, name string, least intstr.IntOrString) {
 	GinkgoHelper()
-	made := &policyv1.PodDisruptionBudget{
-		ObjectMeta: metav1.ObjectMeta{Namespace: w.in, Name: name},
+	budget := &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name},
 		Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: &least, Selector: selecting(w.GetName())},
 	}
-	Expect(api.Create(ctx, made)).To(Succeed())
+	Expect(api.Create(ctx, budget)).To(Succeed())
 	Eventually(func() (int64, error) {
-		err := api.Get(ctx, client.ObjectKeyFromObject(made), made)
-		return made.Status.ObservedGeneration, err
-	}).Should(Equal(made.Generation))
+		err := api.Get(ctx, client.ObjectKeyFromObject(budget), budget)
+		return budget.Status.ObservedGeneration, err
+	}).Should(Equal(budget.Generation))
 }

@@ -35,7 +35,7 @@ import (
 // The specs share an operator that runs as its own service account. After each of them nothing that it wrote was refused.
 var _ = Describe("The operator does its work under both policies", Ordered, ContinueOnFailure, func() {
 	var (
-		in    string
+		ns    string
 		began time.Time
 	)
 
@@ -44,18 +44,18 @@ var _ = Describe("The operator does its work under both policies", Ordered, Cont
 		startOperator(ctx)
 	})
 
-	BeforeEach(func(ctx SpecContext) { in = namespace(ctx) })
+	BeforeEach(func(ctx SpecContext) { ns = namespace(ctx) })
 
-	AfterEach(func() { Expect(refusals(began)).To(BeEmpty()) })
+	AfterEach(func() { Expect(refusedRequests(began)).To(BeEmpty()) })
 
 	It("a Swarm comes up, completes a task, shrinks and goes", func(ctx SpecContext) {
-		runAgents(ctx, in)
-		made(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: "input"}, Data: map[string]string{"json": "{}"}})
-		swarm := swarmIn(in)
+		runAgents(ctx, ns)
+		createAsUser(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "input"}, Data: map[string]string{"json": "{}"}})
+		swarm := swarmIn(ns)
 		swarm.Spec.Replicas = new(int32(2))
-		made(ctx, swarm)
-		field.MustKubectl(ctx, "wait", "--namespace", in, "swarm/ants", "--for=condition=Ready", "--timeout=60s")
-		task := made(ctx, taskIn(in))
+		createAsUser(ctx, swarm)
+		field.MustKubectl(ctx, "wait", "--namespace", ns, "swarm/ants", "--for=condition=Ready", "--timeout=60s")
+		task := createAsUser(ctx, taskIn(ns))
 		Eventually(func(ctx context.Context) (v1alpha1.TaskPhase, error) {
 			err := api.Get(ctx, client.ObjectKeyFromObject(task), task)
 			return task.Status.Phase, err
@@ -63,66 +63,66 @@ var _ = Describe("The operator does its work under both policies", Ordered, Cont
 		Expect(api.Patch(ctx, swarm, merge(`{"spec": {"replicas": 1}}`))).To(Succeed())
 		Eventually(func(ctx context.Context) ([]v1alpha1.Agent, error) {
 			list := &v1alpha1.AgentList{}
-			err := api.List(ctx, list, client.InNamespace(in))
+			err := api.List(ctx, list, client.InNamespace(ns))
 			return list.Items, err
 		}).WithContext(ctx).Should(HaveLen(1))
 		Expect(api.Delete(ctx, swarm)).To(Succeed())
 		for _, object := range []client.Object{swarm, task} {
-			Eventually(absent).WithContext(ctx).WithArguments(object).Should(BeTrue())
+			Eventually(isDeleted).WithContext(ctx).WithArguments(object).Should(BeTrue())
 		}
 	})
 
 	It("a pool takes over a ConfigMap, shares out its jobs, scales, and replaces workers whose list changes", func(ctx SpecContext) {
-		runWorkers(ctx, in)
-		made(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: "w-config"}, Data: map[string]string{"mine": "1", "config.yml": "old"}})
-		set := statefulSetIn(in)
+		runWorkers(ctx, ns)
+		createAsUser(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "w-config"}, Data: map[string]string{"mine": "1", "config.yml": "old"}})
+		set := statefulSetIn(ns)
 		set.Spec.Template = gang.Template(map[string]string{"app": "w"}, "w-config")
-		made(ctx, set)
-		pool := poolIn(in, 0)
+		createAsUser(ctx, set)
+		pool := poolIn(ns, 0)
 		pool.Spec.Jobs = []v1alpha1.Job{{Name: "a"}, {Name: "b"}, {Name: "c"}}
 		pool.Spec.Config.Adopt = v1alpha1.AdoptAlways
-		pool.Spec.Refresh = v1alpha1.PoolRefresh{Policy: v1alpha1.RefreshRestart, Acknowledge: asked()}
-		made(ctx, pool)
-		Eventually(converged).WithContext(ctx).WithArguments(pool, 2).Should(BeTrue())
-		first, err := podUIDs(ctx, in)
+		pool.Spec.Refresh = v1alpha1.PoolRefresh{Policy: v1alpha1.RefreshRestart, Acknowledge: acknowledgeSpec()}
+		createAsUser(ctx, pool)
+		Eventually(isConverged).WithContext(ctx).WithArguments(pool, 2).Should(BeTrue())
+		first, err := podUIDs(ctx, ns)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(api.Patch(ctx, pool, merge(`{"spec": {"jobs": [{"name": "a"}, {"name": "d"}, {"name": "e"}, {"name": "f"}]}}`))).To(Succeed())
-		Eventually(podUIDs).WithContext(ctx).WithArguments(in).ShouldNot(ContainElements(first))
+		Eventually(podUIDs).WithContext(ctx).WithArguments(ns).ShouldNot(ContainElements(first))
 		config := &corev1.ConfigMap{}
-		Expect(api.Get(ctx, client.ObjectKey{Namespace: in, Name: "w-config"}, config)).To(Succeed())
+		Expect(api.Get(ctx, client.ObjectKey{Namespace: ns, Name: "w-config"}, config)).To(Succeed())
 		Expect(config.Data).To(HaveKeyWithValue("mine", "1"))
 	})
 
 	It("a pool of a Deployment gives its workers slots", func(ctx SpecContext) {
-		runWorkers(ctx, in)
-		workers := deploymentIn(in)
+		runWorkers(ctx, ns)
+		workers := deploymentIn(ns)
 		workers.Name, workers.Spec.Replicas, workers.Spec.Template = "w", new(int32(2)), gang.Template(map[string]string{"app": "w"}, "w-config")
-		made(ctx, workers)
-		pool := poolIn(in, 0)
+		createAsUser(ctx, workers)
+		pool := poolIn(ns, 0)
 		pool.Spec.Workers.Kind, pool.Spec.Jobs = v1alpha1.WorkloadDeployment, []v1alpha1.Job{{Name: "a"}, {Name: "b"}}
-		pool.Spec.Refresh.Acknowledge = asked()
-		made(ctx, pool)
-		Eventually(converged).WithContext(ctx).WithArguments(pool, 2).Should(BeTrue())
+		pool.Spec.Refresh.Acknowledge = acknowledgeSpec()
+		createAsUser(ctx, pool)
+		Eventually(isConverged).WithContext(ctx).WithArguments(pool, 2).Should(BeTrue())
 	})
 
 	It("a labelled StatefulSet gets its pool, and loses it with the label", func(ctx SpecContext) {
-		set := statefulSetIn(in)
+		set := statefulSetIn(ns)
 		set.Labels = map[string]string{v1alpha1.LabelPool: "labelled"}
-		made(ctx, set)
-		pool := &v1alpha1.WorkerPool{ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: "labelled"}}
+		createAsUser(ctx, set)
+		pool := &v1alpha1.WorkerPool{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "labelled"}}
 		Eventually(func(ctx context.Context) error { return api.Get(ctx, client.ObjectKeyFromObject(pool), pool) }).WithContext(ctx).Should(Succeed())
 		Expect(api.Patch(ctx, set, merge(`{"metadata": {"labels": {"swarm.io/pool": null}}}`))).To(Succeed())
-		Eventually(absent).WithContext(ctx).WithArguments(pool).Should(BeTrue())
+		Eventually(isDeleted).WithContext(ctx).WithArguments(pool).Should(BeTrue())
 	})
 
 	It("a spread Deployment is annotated, and its pods are asked about", func(ctx SpecContext) {
-		workload := deploymentIn(in)
+		workload := deploymentIn(ns)
 		workload.Annotations = map[string]string{"swarm.io/spread": "enabled", "swarm.io/spot-percentage": "50"}
-		made(ctx, workload)
+		createAsUser(ctx, workload)
 		Eventually(func(g Gomega) {
 			g.Expect(api.Get(ctx, client.ObjectKeyFromObject(workload), workload)).To(Succeed())
 			g.Expect(workload.Annotations).To(HaveKey("swarm.io/spread-status"))
-			g.Expect(field.MustKubectl(ctx, "get", "mutatingwebhookconfigurations", "swarm-operator", "--output=jsonpath={.webhooks[1]}")).To(And(ContainSubstring("caBundle"), ContainSubstring(in)))
+			g.Expect(field.MustKubectl(ctx, "get", "mutatingwebhookconfigurations", "swarm-operator", "--output=jsonpath={.webhooks[1]}")).To(And(ContainSubstring("caBundle"), ContainSubstring(ns)))
 		}).WithContext(ctx).Should(Succeed())
 	})
 })
@@ -131,8 +131,8 @@ var _ = Describe("The operator does its work under both policies", Ordered, Cont
 func startOperator(ctx context.Context) {
 	GinkgoHelper()
 	link, health := ports.Free(), ports.Free()
-	command := exec.Command(field.FromRoot("bin", "swarm-operator"), "--namespace", home)
-	command.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig(ctx), `SWARM_CONTROLLER_NAMESPACE_SELECTOR={matchLabels: {`+ours+`: "true"}}`,
+	command := exec.Command(field.FromRoot("bin", "swarm-operator"), "--namespace", operatorNamespace)
+	command.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig(ctx), `SWARM_CONTROLLER_NAMESPACE_SELECTOR={matchLabels: {`+suiteLabel+`: "true"}}`,
 		"SWARM_WEBHOOK_PORT="+webhookPort, "SWARM_LINK_PORT="+link, "SWARM_LINK_ADDRESS=127.0.0.1:"+link, "SWARM_HEALTH_PORT="+health,
 		"SWARM_API_PORT="+ports.Free(), "SWARM_METRICS_ENABLED=false",
 		"SWARM_CONTROLLER_LEADER_ELECTION_LEASE_DURATION=2m", "SWARM_LINK_AGENT_LEASE=5m") // on a machine that is busy with other suites
@@ -151,7 +151,7 @@ func startOperator(ctx context.Context) {
 // kubeconfig is that of the cluster, for the service account of the operator.
 func kubeconfig(ctx context.Context) string {
 	GinkgoHelper()
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "swarm-operator"}}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: operatorNamespace, Name: "swarm-operator"}}
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(3600))}}
 	Expect(api.SubResource("token").Create(ctx, account, request)).To(Succeed())
 	config, err := clientcmd.NewDefaultClientConfigLoadingRules().Load()
@@ -162,46 +162,46 @@ func kubeconfig(ctx context.Context) string {
 	return path
 }
 
-// refusals are the requests of the operator that were refused since then, by RBAC or by a policy. What it writes into the namespace of a former
+// refusedRequests are the requests of the operator that were refused since then, by RBAC or by a policy. What it writes into the namespace of a former
 // spec, which is being deleted, may be refused.
-func refusals(since time.Time) []audit.Request {
+func refusedRequests(since time.Time) []audit.Request {
 	GinkgoHelper()
-	all, err := audit.Requests("swarm-operator/")
+	requests, err := audit.Requests("swarm-operator/")
 	if err != nil {
 		Skip(err.Error())
 	}
 	var refused []audit.Request
-	seen := 0
-	for _, one := range all {
-		if one.Received.Before(since) {
+	attempts := 0
+	for _, entry := range requests {
+		if entry.Received.Before(since) {
 			continue
 		}
-		seen++
-		if one.Response.Code == http.StatusForbidden && !strings.Contains(one.Response.Message, "because it is being terminated") {
-			refused = append(refused, one)
+		attempts++
+		if entry.Response.Code == http.StatusForbidden && !strings.Contains(entry.Response.Message, "because it is being terminated") {
+			refused = append(refused, entry)
 		}
 	}
-	Expect(seen).To(BeNumerically(">", 0), "the audit log has nothing of the operator")
+	Expect(attempts).To(BeNumerically(">", 0), "the audit log has nothing of the operator")
 	return refused
 }
 
 // runAgents runs an agent for each pod of a swarm. They complete every task.
-func runAgents(ctx context.Context, in string) {
+func runAgents(ctx context.Context, ns string) {
 	GinkgoHelper()
 	done := agent.HandlerFunc(func(context.Context, agent.Task, agent.Report) (any, error) { return nil, nil })
-	agents, err := crew.Start(context.WithoutCancel(ctx), cluster.Config, crew.Options{Namespace: in, Handler: done, Log: logger()})
+	agents, err := crew.Start(context.WithoutCancel(ctx), cluster.Config, crew.Options{Namespace: ns, Handler: done, Log: logger()})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(agents.Stop)
 }
 
 // runWorkers runs a worker for each pod of a pool. The pods go before their workers do.
-func runWorkers(ctx context.Context, in string) {
+func runWorkers(ctx context.Context, ns string) {
 	GinkgoHelper()
 	workers, err := gang.Start(context.WithoutCancel(ctx), cluster.Config, logger())
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func(ctx SpecContext) {
-		Expect(client.IgnoreNotFound(api.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: in}}))).To(Succeed())
-		Eventually(podUIDs).WithContext(ctx).WithArguments(in).Should(BeEmpty())
+		Expect(client.IgnoreNotFound(api.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}))).To(Succeed())
+		Eventually(podUIDs).WithContext(ctx).WithArguments(ns).Should(BeEmpty())
 		workers.Stop()
 	})
 }
@@ -210,20 +210,20 @@ func logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(GinkgoWriter, &slog.HandlerOptions{Level: slog.LevelError}))
 }
 
-// converged reports whether a pool of that size has handed over all jobs.
-func converged(ctx context.Context, pool *v1alpha1.WorkerPool, size int) (bool, error) {
+// isConverged reports whether a pool of that size has handed over all jobs.
+func isConverged(ctx context.Context, pool *v1alpha1.WorkerPool, size int) (bool, error) {
 	err := api.Get(ctx, client.ObjectKeyFromObject(pool), pool)
 	return int(pool.Status.Size) == size && meta.IsStatusConditionTrue(pool.Status.Conditions, v1alpha1.ConditionConverged), err
 }
 
-// asked is how the workers of this process are asked what they have loaded.
-func asked() *v1alpha1.PoolAcknowledge {
+// acknowledgeSpec is how the workers of this process are asked what they have loaded.
+func acknowledgeSpec() *v1alpha1.PoolAcknowledge {
 	return &v1alpha1.PoolAcknowledge{HTTPGet: v1alpha1.AcknowledgeHTTPGet{Port: gang.Port}}
 }
 
-func podUIDs(ctx context.Context, in string) ([]types.UID, error) {
+func podUIDs(ctx context.Context, ns string) ([]types.UID, error) {
 	list := &corev1.PodList{}
-	err := api.List(ctx, list, client.InNamespace(in), client.HasLabels{gang.Label})
+	err := api.List(ctx, list, client.InNamespace(ns), client.HasLabels{gang.Label})
 	var all []types.UID
 	for _, pod := range list.Items {
 		all = append(all, pod.UID)
@@ -231,7 +231,7 @@ func podUIDs(ctx context.Context, in string) ([]types.UID, error) {
 	return all, err
 }
 
-// absent reports whether an object is no longer there.
-func absent(ctx context.Context, object client.Object) bool {
+// isDeleted reports whether an object is no longer there.
+func isDeleted(ctx context.Context, object client.Object) bool {
 	return apierrors.IsNotFound(api.Get(ctx, client.ObjectKeyFromObject(object), object))
 }

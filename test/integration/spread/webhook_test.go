@@ -26,17 +26,17 @@ import (
 )
 
 // A question is a request of the API server about a pod, and the replica that received it.
-type question struct{ namespace, pod, replica string }
+type webhookRequest struct{ namespace, pod, replica string }
 
-// openDoor listens to the API server. Without a replica no request is answered, as with a Service that has no endpoint.
-func openDoor() *fleet {
+// startWebhookProxy listens to the API server. Without a replica no request is answered, as with a Service that has no endpoint.
+func startWebhookProxy() *operatorFleet {
 	GinkgoHelper()
 	folder := GinkgoT().TempDir()
 	certificate, key, err := cert.GenerateSelfSignedCertKey("127.0.0.1", []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(os.WriteFile(filepath.Join(folder, "tls.crt"), certificate, 0o600)).To(Succeed())
 	Expect(os.WriteFile(filepath.Join(folder, "tls.key"), key, 0o600)).To(Succeed())
-	f := &fleet{port: ports.Free(), folder: folder}
+	f := &operatorFleet{port: ports.Free(), folder: folder}
 	f.server = &http.Server{Handler: f}
 	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:"+f.port)
 	Expect(err).NotTo(HaveOccurred())
@@ -48,10 +48,10 @@ func openDoor() *fleet {
 	return f
 }
 
-func (f *fleet) close() { _ = f.server.Close() }
+func (f *operatorFleet) close() { _ = f.server.Close() }
 
 // ServeHTTP gives a question to the next replica in turn, and notes it.
-func (f *fleet) ServeHTTP(writer http.ResponseWriter, request *http.Request) {
+func (f *operatorFleet) ServeHTTP(writer http.ResponseWriter, request *http.Request) {
 	to := f.next()
 	if to == nil {
 		http.Error(writer, "not serving", http.StatusServiceUnavailable)
@@ -63,16 +63,16 @@ func (f *fleet) ServeHTTP(writer http.ResponseWriter, request *http.Request) {
 		return
 	}
 	if request.URL.Path == "/spread" {
-		f.note(body, to)
+		f.recordRequest(body, to)
 	}
 	request.Body = io.NopCloser(bytes.NewReader(body))
-	proxy := httputil.ReverseProxy{Transport: trusting, Rewrite: func(r *httputil.ProxyRequest) {
+	proxy := httputil.ReverseProxy{Transport: insecureTransport, Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(&url.URL{Scheme: "https", Host: "127.0.0.1:" + to.webhook})
 	}}
 	proxy.ServeHTTP(writer, request)
 }
 
-func (f *fleet) note(body []byte, to *replica) {
+func (f *operatorFleet) recordRequest(body []byte, to *replica) {
 	var review struct {
 		Request struct {
 			Namespace string
@@ -87,33 +87,33 @@ func (f *fleet) note(body []byte, to *replica) {
 	f.lock.Lock()
 	defer f.lock.Unlock()
 	pod := review.Request.Object.Metadata
-	f.asked = append(f.asked, question{review.Request.Namespace, pod.Name + pod.GenerateName, to.name})
+	f.webhookRequests = append(f.webhookRequests, webhookRequest{review.Request.Namespace, pod.Name + pod.GenerateName, to.name})
 }
 
-// questions are the questions about pods of a namespace.
-func (f *fleet) questions(namespace string) []question {
+// requestsIn are the questions about pods of a namespace.
+func (f *operatorFleet) requestsIn(namespace string) []webhookRequest {
 	f.lock.Lock()
 	defer f.lock.Unlock()
-	return slices.DeleteFunc(slices.Clone(f.asked), func(q question) bool { return q.namespace != namespace })
+	return slices.DeleteFunc(slices.Clone(f.webhookRequests), func(q webhookRequest) bool { return q.namespace != namespace })
 }
 
 // install has the API server ask at the door as the installed configuration does, until the suite ends. Which namespaces are asked about
 // is for the operator to say.
-func install(ctx context.Context, at *fleet) {
+func install(ctx context.Context, f *operatorFleet) {
 	GinkgoHelper()
 	text, err := os.ReadFile(field.FromRoot("deploy", "kustomize", "operator", "admission.yaml"))
 	Expect(err).NotTo(HaveOccurred())
-	made := &admissionv1.MutatingWebhookConfiguration{}
-	Expect(yaml.UnmarshalStrict(text, made)).To(Succeed())
-	bundle, err := os.ReadFile(filepath.Join(at.folder, "tls.crt"))
+	configuration := &admissionv1.MutatingWebhookConfiguration{}
+	Expect(yaml.UnmarshalStrict(text, configuration)).To(Succeed())
+	bundle, err := os.ReadFile(filepath.Join(f.folder, "tls.crt"))
 	Expect(err).NotTo(HaveOccurred())
-	for n := range made.Webhooks {
-		path := *made.Webhooks[n].ClientConfig.Service.Path
-		made.Webhooks[n].ClientConfig = admissionv1.WebhookClientConfig{URL: new("https://127.0.0.1:" + at.port + path), CABundle: bundle}
+	for n := range configuration.Webhooks {
+		path := *configuration.Webhooks[n].ClientConfig.Service.Path
+		configuration.Webhooks[n].ClientConfig = admissionv1.WebhookClientConfig{URL: new("https://127.0.0.1:" + f.port + path), CABundle: bundle}
 	}
-	Expect(client.IgnoreNotFound(api.Delete(ctx, made.DeepCopy()))).To(Succeed())
-	Expect(api.Create(ctx, made)).To(Succeed())
-	DeferCleanup(func(ctx SpecContext) { Expect(client.IgnoreNotFound(api.Delete(ctx, made))).To(Succeed()) })
+	Expect(client.IgnoreNotFound(api.Delete(ctx, configuration.DeepCopy()))).To(Succeed())
+	Expect(api.Create(ctx, configuration)).To(Succeed())
+	DeferCleanup(func(ctx SpecContext) { Expect(client.IgnoreNotFound(api.Delete(ctx, configuration))).To(Succeed()) })
 }
 
 // selected returns the namespaces about whose pods the API server asks the spread webhook.

@@ -23,21 +23,21 @@ import (
 )
 
 // A wire is a connection to the API server that can be cut: requests hang, as they do when packets are lost.
-type wire struct {
+type cuttableTransport struct {
 	inner http.RoundTripper
-	cut   *atomic.Bool
+	isCut *atomic.Bool
 }
 
-func (w wire) RoundTrip(request *http.Request) (*http.Response, error) {
-	if w.cut.Load() {
+func (w cuttableTransport) RoundTrip(request *http.Request) (*http.Response, error) {
+	if w.isCut.Load() {
 		<-request.Context().Done()
 		return nil, request.Context().Err()
 	}
 	return w.inner.RoundTrip(request)
 }
 
-// contender is an operator that competes for a Lease of 6 s, and notes its gains and losses of it.
-func contender(namespace, name string, history *names, cut *atomic.Bool) *inside {
+// newContender is an operator that competes for a Lease of 6 s, and notes its gains and losses of it.
+func newContender(namespace, name string, history *names, cut *atomic.Bool) *testOperator {
 	return operator([]string{namespace}, func(options *kit.Options, config *rest.Config) {
 		options.Election = kit.Election{
 			Namespace: namespace, Name: "kit", Identity: name, LeaseDuration: 6 * time.Second,
@@ -45,17 +45,17 @@ func contender(namespace, name string, history *names, cut *atomic.Bool) *inside
 			OnStopped: func() { history.add(name + " stopped") },
 		}
 		config.UserAgent = name + "/" + namespace
-		config.Wrap(func(inner http.RoundTripper) http.RoundTripper { return wire{inner, cut} })
+		config.Wrap(func(inner http.RoundTripper) http.RoundTripper { return cuttableTransport{inner, cut} })
 	})
 }
 
 var _ = It("[K10/callbacks, K11/no-overlap] a leader that is parted from the API server stops before the other starts", func(ctx SpecContext) {
-	namespace, history := inNamespace(ctx), &names{}
+	namespace, history := createNamespace(ctx), &names{}
 	var cut, never atomic.Bool
 	var lock sync.Mutex
 	last := map[string]time.Time{}
 	first := map[string]time.Time{}
-	act := func(o *inside, name string) {
+	act := func(o *testOperator, name string) {
 		o.control(name, func(ctx context.Context, app *v1.WebApp) (kit.Result, error) {
 			annotate("written-by", fmt.Sprint(name, time.Now().UnixNano()))(app)
 			err := o.GetClient().Update(ctx, app)
@@ -70,12 +70,12 @@ var _ = It("[K10/callbacks, K11/no-overlap] a leader that is parted from the API
 			return kit.RequeueAfter(20*time.Millisecond, "Again"), err
 		})
 	}
-	a, b := contender(namespace, "k11-a", history, &cut), contender(namespace, "k11-b", history, &never)
+	a, b := newContender(namespace, "k11-a", history, &cut), newContender(namespace, "k11-b", history, &never)
 	act(a, "k11-a")
 	act(b, "k11-b")
-	a.begin()
+	a.start()
 	Eventually(history.list).Should(Equal([]string{"k11-a started"}))
-	b.begin()
+	b.start()
 	webApp(ctx, namespace, "app")
 	acted := func(name string) func() bool {
 		return func() bool { lock.Lock(); defer lock.Unlock(); return !first[name].IsZero() }
@@ -87,7 +87,7 @@ var _ = It("[K10/callbacks, K11/no-overlap] a leader that is parted from the API
 		Should(MatchError(kit.ErrNotLeading), "a standby cannot write")
 
 	cut.Store(true)
-	Eventually(a.ended).Should(Receive(MatchError(kit.ErrNotLeading)), "the program ends")
+	Eventually(a.done).Should(Receive(MatchError(kit.ErrNotLeading)), "the program ends")
 	Expect(a.GetClient().Delete(ctx, &v1.WebApp{})).To(MatchError(kit.ErrNotLeading))
 	Eventually(acted("k11-b")).Should(BeTrue())
 	Expect(history.list()).To(Equal([]string{"k11-a started", "k11-a stopped", "k11-b started"}))
@@ -98,44 +98,44 @@ var _ = It("[K10/callbacks, K11/no-overlap] a leader that is parted from the API
 })
 
 var _ = It("the term grows with every start, elected or not, and never falls behind what was seen elsewhere", func(ctx SpecContext) {
-	namespace := inNamespace(ctx)
-	start := func() *inside {
+	namespace := createNamespace(ctx)
+	start := func() *testOperator {
 		o := operator([]string{namespace})
-		o.begin()
+		o.start()
 		Eventually(o.Leadership.Fresh).Should(BeTrue())
 		return o
 	}
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "kit"}}
 	first := start()
 	Expect(first.Leadership.Term()).To(BeEquivalentTo(1))
-	first.halt()
-	Eventually(stored(ctx, lease)).Should(HaveField("Spec.HolderIdentity", HaveValue(BeEmpty())), "released")
+	first.shutDown()
+	Eventually(getObject(ctx, lease)).Should(HaveField("Spec.HolderIdentity", HaveValue(BeEmpty())), "released")
 
 	second := start()
 	Expect(second.Leadership.Term()).To(BeEquivalentTo(2))
 	third := start() // without leader election a replica does not wait, and the former holder ends
 	Expect(third.Leadership.Term()).To(BeEquivalentTo(3))
-	Eventually(second.ended).Should(Receive(HaveOccurred()))
+	Eventually(second.done).Should(Receive(HaveOccurred()))
 	Expect(second.Leadership.Fresh()).To(BeFalse())
 
 	By("deleting the Lease, without a memory of terms")
-	third.halt()
+	third.shutDown()
 	Expect(client.IgnoreNotFound(api.Delete(ctx, lease))).To(Succeed())
 	fourth := start()
 	Expect(fourth.Leadership.Term()).To(BeEquivalentTo(1))
 	Expect(fourth.Leadership.RaiseTerm(3)).To(BeEquivalentTo(4))
-	Eventually(stored(ctx, lease)).Should(HaveField("Spec.LeaseTransitions", HaveValue(BeEquivalentTo(4))))
-	fourth.halt()
+	Eventually(getObject(ctx, lease)).Should(HaveField("Spec.LeaseTransitions", HaveValue(BeEquivalentTo(4))))
+	fourth.shutDown()
 	Expect(start().Leadership.Term()).To(BeEquivalentTo(5))
 })
 
 var _ = It("terms grow when the Lease is deleted, and a Lease is not released while a former leader may act", func(ctx SpecContext) {
-	namespace := inNamespace(ctx)
+	namespace := createNamespace(ctx)
 	terms, err := authority.NewTerms(apiServer, namespace)
 	Expect(err).NotTo(HaveOccurred())
-	start := func() *inside {
+	start := func() *testOperator {
 		o := operator([]string{namespace}, func(options *kit.Options, _ *rest.Config) { options.Election.Terms = terms })
-		o.begin()
+		o.start()
 		Eventually(o.Leadership.Fresh).Should(BeTrue())
 		return o
 	}
@@ -145,29 +145,29 @@ var _ = It("terms grow when the Lease is deleted, and a Lease is not released wh
 
 	By("deleting the Lease of a leader, which makes it again")
 	Expect(api.Delete(ctx, lease)).To(Succeed())
-	Eventually(stored(ctx, lease)).Should(And(
+	Eventually(getObject(ctx, lease)).Should(And(
 		HaveField("Spec.HolderIdentity", HaveValue(Equal(first.Leadership.Identity()))), HaveField("Spec.LeaseTransitions", HaveValue(BeEquivalentTo(1)))))
 	Expect(first.Leadership.Fresh()).To(BeTrue())
-	first.halt()
-	Expect(stored(ctx, lease)(Default)).To(HaveField("Spec.HolderIdentity", HaveValue(BeEmpty())), "released: no other process has led before")
+	first.shutDown()
+	Expect(getObject(ctx, lease)(Default)).To(HaveField("Spec.HolderIdentity", HaveValue(BeEmpty())), "released: no other process has led before")
 
 	By("deleting the Lease between two leaders")
 	Expect(api.Delete(ctx, lease)).To(Succeed())
 	second := start()
 	Expect(second.Leadership.Term()).To(BeEquivalentTo(2))
-	Expect(stored(ctx, lease)(Default)).To(HaveField("Spec.LeaseTransitions", HaveValue(BeEquivalentTo(2))))
-	second.halt()
-	Expect(stored(ctx, lease)(Default)).To(HaveField("Spec.HolderIdentity", HaveValue(Equal(second.Leadership.Identity()))), "not released")
+	Expect(getObject(ctx, lease)(Default)).To(HaveField("Spec.LeaseTransitions", HaveValue(BeEquivalentTo(2))))
+	second.shutDown()
+	Expect(getObject(ctx, lease)(Default)).To(HaveField("Spec.HolderIdentity", HaveValue(Equal(second.Leadership.Identity()))), "not released")
 	Expect(second.log.String()).To(And(ContainSubstring("Not releasing the lease"), Not(ContainSubstring("Failed to release"))))
 	Expect(start().Leadership.Term()).To(BeEquivalentTo(3))
 })
 
 var _ = It("[K19/lease] the Lease says who leads, since when, and for how long", func(ctx SpecContext) {
-	namespace := inNamespace(ctx)
+	namespace := createNamespace(ctx)
 	run(namespace, "webapp-lease")
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "webapp"}}
 	Eventually(holder(ctx, namespace)).Should(Equal("webapp-lease"))
-	Expect(stored(ctx, lease)(Default).Spec.LeaseDurationSeconds).To(HaveValue(BeEquivalentTo(12)))
+	Expect(getObject(ctx, lease)(Default).Spec.LeaseDurationSeconds).To(HaveValue(BeEquivalentTo(12)))
 	renewed := lease.Spec.RenewTime.Time
-	Eventually(func(g Gomega) time.Time { return stored(ctx, lease)(g).Spec.RenewTime.Time }).Should(BeTemporally(">", renewed))
+	Eventually(func(g Gomega) time.Time { return getObject(ctx, lease)(g).Spec.RenewTime.Time }).Should(BeTemporally(">", renewed))
 })

@@ -9,7 +9,7 @@ import (
 
 var _ = DescribeTable("a stored object refuses a change of",
 	func(ctx SpecContext, of base, before, changes, sentence string) {
-		object := created(ctx, of.with(before))
+		object := createObject(ctx, of.withChanges(before))
 		change(object, changes)
 		expectRefusal(api.Update(ctx, object), sentence)
 	},
@@ -53,7 +53,7 @@ var _ = DescribeTable("a stored object refuses a change of",
 
 var _ = DescribeTable("a stored object accepts a change of",
 	func(ctx SpecContext, of base, before, changes string) {
-		object := created(ctx, of.with(before))
+		object := createObject(ctx, of.withChanges(before))
 		change(object, changes)
 		Expect(api.Update(ctx, object)).To(Succeed())
 	},
@@ -74,7 +74,7 @@ var _ = DescribeTable("a stored object accepts a change of",
 
 var _ = DescribeTable("a status is refused",
 	func(ctx SpecContext, of base, before, after, sentence string) {
-		object := created(ctx, of.object())
+		object := createObject(ctx, of.object())
 		Expect(writeStatus(ctx, object, before)).To(Succeed(), "the status before is valid")
 		expectRefusal(writeStatus(ctx, object, after), sentence)
 	},
@@ -136,7 +136,7 @@ var _ = DescribeTable("a status is refused",
 
 var _ = DescribeTable("a status is accepted in steps",
 	func(ctx SpecContext, of base, steps ...string) {
-		object := created(ctx, of.object())
+		object := createObject(ctx, of.object())
 		for _, step := range steps {
 			Expect(writeStatus(ctx, object, step)).To(Succeed(), step)
 		}
@@ -159,7 +159,7 @@ var _ = DescribeTable("a status is accepted in steps",
 const digest = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
 var _ = It("a stale write is refused even when it is valid", func(ctx SpecContext) {
-	object := created(ctx, task.object())
+	object := createObject(ctx, task.object())
 	stale := object.DeepCopy()
 	change(object, `spec.priority: high`)
 	Expect(api.Update(ctx, object)).To(Succeed())

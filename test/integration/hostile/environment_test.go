@@ -27,78 +27,78 @@ import (
 const intruder = "intruder"
 
 // A scene is an operator, honest swarms, and what is hostile to them.
-type scene struct {
+type environment struct {
 	leader  *leader
 	honest  []*v1alpha1.Swarm // in namespaces of their own, and the last one beside a hostile swarm
 	pools   []string          // namespaces with a pool; the first one is honest
 	fence   string            // of the honest pool
-	program *program
-	crew    *crew.AgentSet
+	program *agentHandler
+	agents  *crew.AgentSet
 
-	tenant client.Client   // a user with every right in the hostile namespace
-	user   string          // that user
-	in     string          // that namespace
-	all    []string        // every namespace with swarms of the scene
-	own    *v1alpha1.Swarm // the hostile swarm there
-	rounds int             // of attackers so far
+	tenant          client.Client   // a user with every right in the hostile namespace
+	user            string          // that user
+	tenantNamespace string          // that namespace
+	namespaces      []string        // every namespace with swarms of the scene
+	tenantSwarm     *v1alpha1.Swarm // the hostile swarm there
+	rounds          int             // of attackers so far
 
 	mu        sync.Mutex
 	intruders []*intruderPod
 }
 
-// newScene starts an operator, and makes two honest swarms, an honest and a hostile one in the same namespace, and the hostile namespace.
-func newScene(ctx context.Context, settings ...string) *scene {
+// newEnvironment starts an operator, and makes two honest swarms, an honest and a hostile one in the same namespace, and the hostile namespace.
+func newEnvironment(ctx context.Context, settings ...string) *environment {
 	GinkgoHelper()
-	s := &scene{program: &program{release: make(chan struct{}), started: map[types.NamespacedName]time.Time{}}}
+	s := &environment{program: &agentHandler{release: make(chan struct{}), started: map[types.NamespacedName]time.Time{}}}
 	s.leader = startLeader(ctx, namespaces(ctx, "hostile-home-")[0], settings...)
 	all := namespaces(ctx, "honest-", "honest-", "shared-", "hostile-")
-	one, two, shared := all[0], all[1], all[2]
-	s.in, s.all = all[3], all
-	s.user = "tenant-of-" + s.in
-	s.tenant = newTenant(ctx, s.in, s.user)
-	s.employ(ctx)
-	for _, in := range []string{one, two, shared} {
-		s.honest = append(s.honest, newSwarm(ctx, in, honest, 3))
+	firstNamespace, secondNamespace, sharedNamespace := all[0], all[1], all[2]
+	s.tenantNamespace, s.namespaces = all[3], all
+	s.user = "tenant-of-" + s.tenantNamespace
+	s.tenant = newTenant(ctx, s.tenantNamespace, s.user)
+	s.runAgents(ctx)
+	for _, ns := range []string{firstNamespace, secondNamespace, sharedNamespace} {
+		s.honest = append(s.honest, newSwarm(ctx, ns, honest, 3))
 	}
-	s.own = newSwarm(ctx, s.in, intruder, 3)
-	newSwarm(ctx, shared, intruder, 1)
-	s.pools = []string{one, s.in}
-	for _, in := range s.pools {
-		newPool(ctx, in)
+	s.tenantSwarm = newSwarm(ctx, s.tenantNamespace, intruder, 3)
+	newSwarm(ctx, sharedNamespace, intruder, 1)
+	s.pools = []string{firstNamespace, s.tenantNamespace}
+	for _, ns := range s.pools {
+		newPool(ctx, ns)
 	}
 	var err error
-	s.fence, err = fence(ctx, one)
+	s.fence, err = fence(ctx, firstNamespace)
 	Expect(err).NotTo(HaveOccurred())
-	newSpread(ctx, s.in)
+	newSpread(ctx, s.tenantNamespace)
 	Eventually(s.pods).Should(HaveLen(4), "every hostile pod has a token")
 	return s
 }
 
-// employ runs the agents of all pods in the namespaces of the suite until the specs are over. Agents of hostile swarms say nothing by themselves.
-func (s *scene) employ(ctx context.Context) {
+// runAgents runs the agents of all pods in the namespaces of the suite until the specs are over. Agents of hostile swarms say nothing by themselves.
+func (s *environment) runAgents(ctx context.Context) {
 	GinkgoHelper()
 	run := func(ctx context.Context, pod *corev1.Pod, config agent.Config) error {
 		switch {
-		case !slices.Contains(s.all, pod.Namespace): // another suite's, or left behind by one
+		case !slices.Contains(s.namespaces, pod.Namespace): // another suite's, or left behind by one
 			<-ctx.Done()
 			return nil
 		case config.Swarm != intruder:
 			return agent.RunWith(ctx, config, s.program)
 		}
-		s.enlist(&intruderPod{Agent: rawlink.Agent{Config: config, SourceAddress: hostileAddress}})
+		s.addIntruder(&intruderPod{Agent: rawlink.Agent{Config: config, SourceAddress: hostileAddress}})
 		<-ctx.Done()
 		return nil
 	}
 	log := slog.New(slog.NewTextHandler(GinkgoWriter, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	var err error
-	s.crew, err = crew.Start(context.WithoutCancel(ctx), cluster.Config, crew.Options{Runner: run, Log: log})
+	s.agents, err = crew.Start(context.WithoutCancel(ctx), cluster.Config, crew.Options{Runner: run, Log: log})
 	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(s.crew.Stop)
-	DeferCleanup(s.let)
+	DeferCleanup(s.agents.Stop)
+	DeferCleanup(s.releaseHeldTasks)
 }
 
-// let lets the attempts end that hold.
-func (s *scene) let() {
+// releaseHeldTasks lets the attempts end that hold.
+func (s *environment) releaseHeldTasks() {
 	select {
 	case <-s.program.release:
 	default:
@@ -106,35 +106,35 @@ func (s *scene) let() {
 	}
 }
 
-func (s *scene) enlist(pod *intruderPod) {
+func (s *environment) addIntruder(pod *intruderPod) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.intruders = append(s.intruders, pod)
 }
 
 // pods are the hostile ones.
-func (s *scene) pods() []*intruderPod {
+func (s *environment) pods() []*intruderPod {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.intruders
 }
 
 // newTenant returns a client of a user who may do everything in one namespace and nothing elsewhere.
-func newTenant(ctx context.Context, in, user string) client.Client {
+func newTenant(ctx context.Context, ns, user string) client.Client {
 	GinkgoHelper()
 	every := []string{"*"}
 	Expect(api.Create(ctx, &rbacv1.Role{
-		ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: "everything"}, Rules: []rbacv1.PolicyRule{{APIGroups: every, Resources: every, Verbs: every}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "everything"}, Rules: []rbacv1.PolicyRule{{APIGroups: every, Resources: every, Verbs: every}},
 	})).To(Succeed())
 	Expect(api.Create(ctx, &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: "everything"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "everything"},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: user}},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "everything"},
 	})).To(Succeed())
 	made, err := clientOf(user)
 	Expect(err).NotTo(HaveOccurred())
 	// The authorizer sees a new binding a little later.
-	Eventually(made.List).WithContext(ctx).WithArguments(&v1alpha1.TaskList{}, client.InNamespace(in)).Should(Succeed())
+	Eventually(made.List).WithContext(ctx).WithArguments(&v1alpha1.TaskList{}, client.InNamespace(ns)).Should(Succeed())
 	return made
 }
 
@@ -146,34 +146,34 @@ func clientOf(user string) (client.Client, error) {
 }
 
 // newPool creates a pool of one worker, and waits until its ConfigMap is published.
-func newPool(ctx context.Context, in string) {
+func newPool(ctx context.Context, ns string) {
 	GinkgoHelper()
 	labels := map[string]string{"app": "worker"}
-	Expect(api.Create(ctx, &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: "worker"}, Spec: appsv1.StatefulSetSpec{
+	Expect(api.Create(ctx, &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "worker"}, Spec: appsv1.StatefulSetSpec{
 		Replicas: new(int32(1)), ServiceName: "worker", Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: podTemplate(labels),
 	}})).To(Succeed())
-	Expect(api.Create(ctx, &v1alpha1.WorkerPool{ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: "pool"}, Spec: v1alpha1.WorkerPoolSpec{
+	Expect(api.Create(ctx, &v1alpha1.WorkerPool{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "pool"}, Spec: v1alpha1.WorkerPoolSpec{
 		Workers: v1alpha1.WorkloadReference{Kind: v1alpha1.WorkloadStatefulSet, Name: "worker"},
 		Jobs:    []v1alpha1.Job{{Name: "a"}, {Name: "b"}}, Config: v1alpha1.PoolConfig{Name: poolConfig},
 	}})).To(Succeed())
-	Eventually(fence).WithContext(ctx).WithArguments(in).ShouldNot(BeEmpty())
+	Eventually(fence).WithContext(ctx).WithArguments(ns).ShouldNot(BeEmpty())
 }
 
 const poolConfig = "lists"
 
 // fence returns the number that leaders raise in the ConfigMap of a pool.
-func fence(ctx context.Context, in string) (string, error) {
+func fence(ctx context.Context, ns string) (string, error) {
 	config := &corev1.ConfigMap{}
-	err := api.Get(ctx, client.ObjectKey{Namespace: in, Name: poolConfig}, config)
+	err := api.Get(ctx, client.ObjectKey{Namespace: ns, Name: poolConfig}, config)
 	return config.Annotations[v1alpha1.AnnotationFence], client.IgnoreNotFound(err)
 }
 
 // newSpread creates a workload without pods that is spread.
-func newSpread(ctx context.Context, in string) {
+func newSpread(ctx context.Context, ns string) {
 	GinkgoHelper()
 	labels := map[string]string{"app": "web"}
 	Expect(api.Create(ctx, &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: "web", Annotations: map[string]string{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web", Annotations: map[string]string{
 			v1alpha1.SpreadMode.Key(v1alpha1.Prefix): v1alpha1.SpreadEnabled, v1alpha1.SpreadSpotPercentage.Key(v1alpha1.Prefix): "50",
 		}},
 		Spec: appsv1.DeploymentSpec{Replicas: new(int32(0)), Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: podTemplate(labels)},

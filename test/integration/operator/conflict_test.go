@@ -15,27 +15,27 @@ import (
 
 var _ = Describe("An object of the user that has the name of a Swarm's", Serial, func() {
 	It("is neither changed nor deleted, and the Swarm says what to do", func(ctx SpecContext) {
-		in := namespace(ctx, nil)
-		own := at(&corev1.Service{}, in, "research")
+		ns := namespace(ctx, nil)
+		own := objectAt(&corev1.Service{}, ns, "research")
 		own.Spec = corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, Selector: map[string]string{"app": "web"}}
 		Expect(api.Create(ctx, own)).To(Succeed())
-		program()
-		swarm := sample(ctx, in)
+		startOperator()
+		swarm := sample(ctx, ns)
 		Eventually(degradedMessage).WithContext(ctx).WithArguments(swarm).Should(ContainSubstring(
 			`Service "research" exists and does not belong to this Swarm: rename or delete it, give the Swarm another name, or let the Swarm take it over with the label swarm.io/swarm=research`))
 		before := own.ResourceVersion
 		Expect(api.Get(ctx, client.ObjectKeyFromObject(own), own)).To(Succeed())
 		Expect(own.ResourceVersion).To(Equal(before))
-		Expect(agents(ctx, in)).To(BeEmpty())
+		Expect(agents(ctx, ns)).To(BeEmpty())
 
 		Expect(api.Delete(ctx, swarm)).To(Succeed())
-		Eventually(func(ctx context.Context) bool { return gone(ctx, swarm) }).WithContext(ctx).Should(BeTrue())
-		Expect(gone(ctx, own)).To(BeFalse())
+		Eventually(func(ctx context.Context) bool { return isDeleted(ctx, swarm) }).WithContext(ctx).Should(BeTrue())
+		Expect(isDeleted(ctx, own)).To(BeFalse())
 
 		own.Labels = map[string]string{v1alpha1.LabelSwarm: "research"}
 		Expect(api.Update(ctx, own)).To(Succeed())
-		swarm = sample(ctx, in)
-		Eventually(agents).WithContext(ctx).WithArguments(in).Should(HaveLen(6))
+		swarm = sample(ctx, ns)
+		Eventually(agents).WithContext(ctx).WithArguments(ns).Should(HaveLen(6))
 		Expect(api.Get(ctx, client.ObjectKeyFromObject(own), own)).To(Succeed())
 		Expect(metav1.GetControllerOf(own)).To(HaveValue(HaveField("UID", swarm.UID)))
 	})

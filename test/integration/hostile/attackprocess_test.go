@@ -35,8 +35,8 @@ type target struct {
 	Round               int    // distinguishes the objects of several processes
 	Home, Link, Webhook string // of the leader
 	Tenant, Namespace   string // of the tenant
-	Own                 types.NamespacedName
-	Honest              []types.NamespacedName
+	TenantSwarm         types.NamespacedName
+	HonestSwarms        []types.NamespacedName
 	Pods                []podTarget
 }
 
@@ -50,7 +50,7 @@ type podTarget struct {
 
 func TestMain(m *testing.M) {
 	if text := os.Getenv(targetVariable); text != "" {
-		if err := attackTarget(text); err != nil {
+		if err := runAttack(text); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -59,8 +59,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// attackTarget attacks until standard input ends, and writes what it has done to standard output.
-func attackTarget(text string) error {
+// runAttack attacks until standard input ends, and writes what it has done to standard output.
+func runAttack(text string) error {
 	_ = os.WriteFile("/proc/self/autogroup", []byte("19"), 0) // where processes are scheduled by session
 	var t target
 	if err := json.Unmarshal([]byte(text), &t); err != nil {
@@ -78,35 +78,35 @@ func attackTarget(text string) error {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		stop()
 	}()
-	var all sync.WaitGroup
+	var group sync.WaitGroup
 	for _, name := range t.Attacks {
-		all.Go(func() { attacks[name].run(ctx, s) })
+		group.Go(func() { attacks[name].run(ctx, s) })
 	}
 	repeat(ctx, 100*time.Millisecond, func(int) { err = json.NewEncoder(os.Stdout).Encode(counts(t.Attacks)) })
-	all.Wait()
+	group.Wait()
 	return err
 }
 
 // counts returns what attacks have done.
 func counts(names []string) map[string]int64 {
-	all := map[string]int64{}
+	result := map[string]int64{}
 	for _, name := range names {
-		for _, each := range attacks[name].tally {
-			all[each.what] = each.done.Load()
+		for _, each := range attacks[name].metrics {
+			result[each.name] = each.count.Load()
 		}
 	}
-	return all
+	return result
 }
 
 // target returns what attackers know about the scene.
-func (s *scene) target(names []string) target {
+func (s *environment) target(names []string) target {
 	s.rounds++
 	t := target{
-		Attacks: names, Round: s.rounds, Home: s.leader.home, Link: s.leader.link, Webhook: s.leader.webhook, Tenant: s.user, Namespace: s.in,
-		Own: types.NamespacedName{Namespace: s.own.Namespace, Name: s.own.Name},
+		Attacks: names, Round: s.rounds, Home: s.leader.home, Link: s.leader.link, Webhook: s.leader.webhook, Tenant: s.user, Namespace: s.tenantNamespace,
+		TenantSwarm: types.NamespacedName{Namespace: s.tenantSwarm.Namespace, Name: s.tenantSwarm.Name},
 	}
 	for _, swarm := range s.honest {
-		t.Honest = append(t.Honest, types.NamespacedName{Namespace: swarm.Namespace, Name: swarm.Name})
+		t.HonestSwarms = append(t.HonestSwarms, types.NamespacedName{Namespace: swarm.Namespace, Name: swarm.Name})
 	}
 	for _, pod := range s.pods() {
 		c := pod.Config
@@ -116,7 +116,7 @@ func (s *scene) target(names []string) target {
 }
 
 // scene returns the scene as attackers know it.
-func (t target) scene() (*scene, error) {
+func (t target) scene() (*environment, error) {
 	tenant, err := clientOf(t.Tenant)
 	if err != nil {
 		return nil, fmt.Errorf("make client of the tenant: %w", err)
@@ -124,37 +124,37 @@ func (t target) scene() (*scene, error) {
 	swarm := func(key types.NamespacedName) *v1alpha1.Swarm {
 		return &v1alpha1.Swarm{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
 	}
-	s := &scene{
-		leader: &leader{home: t.Home, link: t.Link, webhook: t.Webhook}, tenant: tenant, in: t.Namespace, own: swarm(t.Own), rounds: t.Round,
+	s := &environment{
+		leader: &leader{home: t.Home, link: t.Link, webhook: t.Webhook}, tenant: tenant, tenantNamespace: t.Namespace, tenantSwarm: swarm(t.TenantSwarm), rounds: t.Round,
 	}
-	for _, key := range t.Honest {
+	for _, key := range t.HonestSwarms {
 		s.honest = append(s.honest, swarm(key))
 	}
 	for _, p := range t.Pods {
 		config := agent.Config{
 			Namespace: p.Namespace, Swarm: p.Swarm, Agent: p.Agent, Slots: p.Slots, Addresses: p.Addresses, TokenFile: p.TokenFile, CAFile: p.CAFile,
 		}
-		s.enlist(&intruderPod{Agent: rawlink.Agent{Config: config, SourceAddress: hostileAddress}})
+		s.addIntruder(&intruderPod{Agent: rawlink.Agent{Config: config, SourceAddress: hostileAddress}})
 	}
 	return s, nil
 }
 
 // Attackers are a process that attacks.
-type attackers struct {
-	command *exec.Cmd
-	alive   io.Closer // the process attacks until this is closed, or until this process ends
-	heard   sync.WaitGroup
+type attackProcess struct {
+	command    *exec.Cmd
+	alive      io.Closer // the process attacks until this is closed, or until this process ends
+	outputRead sync.WaitGroup
 
-	mu   sync.Mutex
-	done map[string]int64
+	mu     sync.Mutex
+	counts map[string]int64
 }
 
 // startAttackers starts a process that attacks.
-func (s *scene) startAttackers(names []string) *attackers {
+func (s *environment) startAttackers(names []string) *attackProcess {
 	GinkgoHelper()
 	text, err := json.Marshal(s.target(names))
 	Expect(err).NotTo(HaveOccurred())
-	a := &attackers{command: exec.Command("nice", "-n", "19", os.Args[0]), done: map[string]int64{}}
+	a := &attackProcess{command: exec.Command("nice", "-n", "19", os.Args[0]), counts: map[string]int64{}}
 	a.command.Env = append(os.Environ(), targetVariable+"="+string(text))
 	a.command.Stderr = GinkgoWriter
 	a.command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -163,33 +163,33 @@ func (s *scene) startAttackers(names []string) *attackers {
 	output, err := a.command.StdoutPipe()
 	Expect(err).NotTo(HaveOccurred())
 	Expect(a.command.Start()).To(Succeed())
-	a.heard.Go(func() { a.hear(output) })
+	a.outputRead.Go(func() { a.readCounts(output) })
 	return a
 }
 
-// hear keeps the newest counts.
-func (a *attackers) hear(output io.Reader) {
+// readCounts keeps the newest counts.
+func (a *attackProcess) readCounts(output io.Reader) {
 	for lines := bufio.NewScanner(output); lines.Scan(); {
 		next := map[string]int64{}
 		if json.Unmarshal(lines.Bytes(), &next) == nil {
 			a.mu.Lock()
-			maps.Copy(a.done, next)
+			maps.Copy(a.counts, next)
 			a.mu.Unlock()
 		}
 	}
 }
 
 // count returns how often attackers have done something.
-func (a *attackers) count(what string) int64 {
+func (a *attackProcess) count(what string) int64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.done[what]
+	return a.counts[what]
 }
 
 // stop ends the attack.
-func (a *attackers) stop() error {
+func (a *attackProcess) stop() error {
 	_ = a.alive.Close()
-	a.heard.Wait()
+	a.outputRead.Wait()
 	if err := a.command.Wait(); err != nil {
 		return fmt.Errorf("attackers: %w", err)
 	}

@@ -29,7 +29,7 @@ var _ = Describe("with 10,000 objects", Ordered, func() {
 		owners    = make([]types.UID, 100)
 	)
 	BeforeAll(func(ctx SpecContext) {
-		namespace = inNamespace(ctx)
+		namespace = createNamespace(ctx)
 		for i := range owners {
 			owners[i] = webApp(ctx, namespace, fmt.Sprint("owner-", i)).UID // a made-up one would have the garbage collector come
 		}
@@ -73,18 +73,18 @@ var _ = Describe("with 10,000 objects", Ordered, func() {
 				return kit.Done(), nil
 			}))
 		Expect(err).NotTo(HaveOccurred())
-		o.begin()
+		o.start()
 		By("touching some of them again and again meanwhile")
 		Eventually(total.Load).Should(BeNumerically(">", 0))
 		for i := range 500 {
 			object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("c-%05d", i%50)}}
 			Expect(api.Patch(ctx, object, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"data":{"n":"%d"}}`, i)))).To(Succeed())
 			if i%10 == 0 {
-				deepest = max(deepest, counted("workqueue_depth", "name=k03"))
+				deepest = max(deepest, sumMetric("workqueue_depth", "name=k03"))
 			}
 		}
 		Eventually(distinct.Load).WithTimeout(time.Minute).Should(BeNumerically(">=", many))
-		Eventually(counted).WithArguments("workqueue_depth", "name=k03").Should(BeZero())
+		Eventually(sumMetric).WithArguments("workqueue_depth", "name=k03").Should(BeZero())
 		AddReportEntry("reconciles", fmt.Sprintf("%d of %d objects, %d at once at most, queue at most %.0f deep", total.Load(), distinct.Load(), most.Load(), deepest))
 		Expect(most.Load()).To(BeNumerically("==", 4), "all four work, and never five")
 		Expect(deepest).To(BeNumerically("<=", many+100))
@@ -94,7 +94,7 @@ var _ = Describe("with 10,000 objects", Ordered, func() {
 	It("[K05/index-used, K05/benchmark] the owner index finds an owner's objects without a search", func(ctx SpecContext) {
 		o := operator([]string{namespace})
 		Expect(kit.IndexOwner(ctx, o, &corev1.ConfigMap{})).To(Succeed())
-		o.begin()
+		o.start()
 		Eventually(o.Leadership.Fresh).Should(BeTrue())
 		owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "owner", UID: owners[7]}}
 		found, every := &corev1.ConfigMapList{}, &corev1.ConfigMapList{}
@@ -105,15 +105,15 @@ var _ = Describe("with 10,000 objects", Ordered, func() {
 		}
 
 		const times = 20
-		byIndex, indexed := measured(times, func() { Expect(kit.ListOwned(ctx, o.GetClient(), owner, found)).To(Succeed()) })
-		bySearch, searched := measured(times, func() { Expect(o.GetClient().List(ctx, every, client.InNamespace(namespace))).To(Succeed()) })
+		byIndex, indexed := measure(times, func() { Expect(kit.ListOwned(ctx, o.GetClient(), owner, found)).To(Succeed()) })
+		bySearch, searched := measure(times, func() { Expect(o.GetClient().List(ctx, every, client.InNamespace(namespace))).To(Succeed()) })
 		AddReportEntry("owned by", fmt.Sprintf("%s and %d allocations by index, %s and %d by search", byIndex, indexed, bySearch, searched))
 		Expect(indexed).To(BeNumerically("<", searched/20), "it copies a hundredth of the objects")
 	})
 })
 
-// measured returns how long some work takes, and how many allocations it makes, which does not depend on how busy the machine is.
-func measured(times int, work func()) (time.Duration, uint64) {
+// measure returns how long some work takes, and how many allocations it makes, which does not depend on how busy the machine is.
+func measure(times int, work func()) (time.Duration, uint64) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	began := time.Now()
@@ -127,7 +127,7 @@ func measured(times int, work func()) (time.Duration, uint64) {
 
 var _ = It("[K04] a reconcile reads from the cache: 500 of them cost no request, and there is one watch per kind", func(ctx SpecContext) {
 	auditLog()
-	namespace := inNamespace(ctx)
+	namespace := createNamespace(ctx)
 	agent := "k04/" + namespace
 	o := operator([]string{namespace}, func(_ *kit.Options, config *rest.Config) { config.UserAgent = agent })
 	status := kit.NewStatus[*v1.WebApp](o.Operator, "k04")
@@ -143,10 +143,10 @@ var _ = It("[K04] a reconcile reads from the cache: 500 of them cost no request,
 			return kit.Done(), err
 		}
 		report := status.Report(app, &app.Status.Conditions)
-		report.Normal(ready(metav1.ConditionTrue, "Fine", ""))
+		report.Normal(readyConditionOf(metav1.ConditionTrue, "Fine", ""))
 		return kit.Done(), report.Write(ctx)
 	}, func(b *kit.Builder[*v1.WebApp]) { b.Owns(&corev1.ConfigMap{}).ResyncPeriod(100 * time.Millisecond) })
-	o.begin()
+	o.start()
 	for i := range 50 {
 		webApp(ctx, namespace, fmt.Sprint("app-", i))
 	}
@@ -157,11 +157,11 @@ var _ = It("[K04] a reconcile reads from the cache: 500 of them cost no request,
 	}).Should(Succeed())
 	steady, before := time.Now(), reconciles.Load()
 	Eventually(reconciles.Load).Should(BeNumerically(">=", before+500))
-	for _, request := range audited(agent, steady) {
+	for _, request := range auditRequests(agent, steady) {
 		Expect(request.ObjectRef.Resource).To(Or(Equal("leases"), Equal("events")), "%v", request)
 	}
 	watches := map[string]int{}
-	for _, request := range audited(agent, time.Time{}) {
+	for _, request := range auditRequests(agent, time.Time{}) {
 		if request.Verb == "list" || request.Verb == "watch" && containsAll(request.URI, "sendInitialEvents=true") {
 			watches[request.ObjectRef.Resource]++
 		}

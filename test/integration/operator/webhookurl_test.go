@@ -10,17 +10,17 @@ import (
 )
 
 func showWebhookURL(ctx SpecContext) {
-	in, port := namespace(ctx, nil), ports.Free()
+	ns, port := namespace(ctx, nil), ports.Free()
 	registering := []string{
-		only(in), "SWARM_WEBHOOK_ENABLED=true", "SWARM_WEBHOOK_PORT=" + port, "SWARM_WEBHOOK_URL=https://127.0.0.1:" + port,
+		onlyNamespace(ns), "SWARM_WEBHOOK_ENABLED=true", "SWARM_WEBHOOK_PORT=" + port, "SWARM_WEBHOOK_URL=https://127.0.0.1:" + port,
 		"SWARM_CONTROLLER_LEADER_ELECTION_ENABLED=false", // do not wait for the Lease of a former spec
 	}
-	running := program(registering...)
-	Eventually(refusal).WithContext(ctx).WithArguments(in).Should(MatchError(ContainSubstring(noPool)))
+	running := startOperator(registering...)
+	Eventually(createStrayPod).WithContext(ctx).WithArguments(ns).Should(MatchError(ContainSubstring(noPool)))
 	Eventually(running.Terminate()).Should(gexec.Exit(0))
 
-	installation := installed(ctx, in, port, nil)
-	refused := program(registering...)
+	installation := registerWebhook(ctx, ns, port, nil)
+	refused := startOperator(registering...)
 	Eventually(refused).WithContext(ctx).Should(gexec.Exit(1))
 	Expect(refused.Err.Contents()).To(ContainSubstring("belongs to an installed operator: remove it with `make uninstall`, or run beside it with webhook.url set to"))
 	version := installation.ResourceVersion

@@ -22,25 +22,25 @@ import (
 var linkAddress = "SWARM_LINK_ADDRESS=127.0.0.1:" + linkPort
 
 // An order is the payload of a task.
-type order struct {
+type taskOrder struct {
 	Reports []int  `json:"reports,omitempty"` // progress to report, in this order
-	Holds   bool   `json:"holds,omitempty"`   // the attempt ends only when the spec releases the task
-	Returns string `json:"returns,omitempty"` // the result, in JSON
+	Hold    bool   `json:"holds,omitempty"`   // the attempt ends only when the spec releases the task
+	Result  string `json:"returns,omitempty"` // the result, in JSON
 }
 
 // A workplace is the code of all agents of a spec. It runs what tasks order, until the spec releases them.
-type workplace struct {
+type agentHandler struct {
 	lock     sync.Mutex
 	gates    map[string]chan struct{} // by task: closed when the task is released
 	stopping map[string]bool          // tasks whose attempt was asked to stop
 }
 
-// employ runs an agent for every pod of the namespace, until the spec or its container ends.
-func employ(ctx context.Context, in string) *workplace {
+// runAgents runs an agent for every pod of the namespace, until the spec or its container ends.
+func runAgents(ctx context.Context, ns string) *agentHandler {
 	GinkgoHelper()
-	w := &workplace{gates: map[string]chan struct{}{}, stopping: map[string]bool{}}
+	w := &agentHandler{gates: map[string]chan struct{}{}, stopping: map[string]bool{}}
 	log := slog.New(slog.NewTextHandler(GinkgoWriter, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	agents, err := crew.Start(context.WithoutCancel(ctx), clusterConfig, crew.Options{Namespace: in, Handler: w, Log: log})
+	agents, err := crew.Start(context.WithoutCancel(ctx), clusterConfig, crew.Options{Namespace: ns, Handler: w, Log: log})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() {
 		w.lock.Lock()
@@ -55,22 +55,22 @@ func employ(ctx context.Context, in string) *workplace {
 }
 
 // Handle is one attempt. An attempt that was asked to stop still waits for its release, so that a spec can see what happens meanwhile.
-func (w *workplace) Handle(ctx context.Context, task agent.Task, report agent.Report) (any, error) {
-	var wanted order
-	if err := task.Decode(&wanted); err != nil {
+func (w *agentHandler) Handle(ctx context.Context, task agent.Task, report agent.Report) (any, error) {
+	var payload taskOrder
+	if err := task.Decode(&payload); err != nil {
 		return nil, err
 	}
-	for _, percent := range wanted.Reports {
+	for _, percent := range payload.Reports {
 		report(percent, "working")
 	}
-	if wanted.Returns != "" {
-		return json.RawMessage(wanted.Returns), nil
+	if payload.Result != "" {
+		return json.RawMessage(payload.Result), nil
 	}
-	if !wanted.Holds {
+	if !payload.Hold {
 		return nil, nil
 	}
 	select {
-	case <-w.gate(task.Name):
+	case <-w.gateOf(task.Name):
 		return nil, nil
 	case <-ctx.Done():
 	}
@@ -78,13 +78,13 @@ func (w *workplace) Handle(ctx context.Context, task agent.Task, report agent.Re
 	w.stopping[task.Name] = true
 	w.lock.Unlock()
 	select {
-	case <-w.gate(task.Name):
+	case <-w.gateOf(task.Name):
 	case <-time.After(20 * time.Second): // below the grace period: the spec has failed
 	}
 	return nil, ctx.Err()
 }
 
-func (w *workplace) gate(task string) chan struct{} {
+func (w *agentHandler) gateOf(task string) chan struct{} {
 	w.lock.Lock()
 	defer w.lock.Unlock()
 	if w.gates[task] == nil {
@@ -93,16 +93,16 @@ func (w *workplace) gate(task string) chan struct{} {
 	return w.gates[task]
 }
 
-// began reports whether an attempt of a task that holds has begun.
-func (w *workplace) began(task string) bool {
+// hasStarted reports whether an attempt of a task that holds has begun.
+func (w *agentHandler) hasStarted(task string) bool {
 	w.lock.Lock()
 	defer w.lock.Unlock()
 	return w.gates[task] != nil
 }
 
 // release lets the attempts of a task end.
-func (w *workplace) release(task string) {
-	gate := w.gate(task)
+func (w *agentHandler) release(task string) {
+	gate := w.gateOf(task)
 	w.lock.Lock()
 	defer w.lock.Unlock()
 	closeOnce(gate)
@@ -116,17 +116,17 @@ func closeOnce(gate chan struct{}) {
 	}
 }
 
-// stopped reports whether an attempt of the task was asked to stop.
-func (w *workplace) stopped(task string) bool {
+// stopRequested reports whether an attempt of the task was asked to stop.
+func (w *agentHandler) stopRequested(task string) bool {
 	w.lock.Lock()
 	defer w.lock.Unlock()
 	return w.stopping[task]
 }
 
-// team is a swarm of this many workers, with two slots each and no storage.
-func team(in, name string, size int32) *v1alpha1.Swarm {
+// newTeam is a swarm of this many workers, with two slots each and no storage.
+func newTeam(ns, name string, size int32) *v1alpha1.Swarm {
 	return &v1alpha1.Swarm{
-		ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: name},
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name},
 		Spec: v1alpha1.SwarmSpec{Replicas: &size, MaxAgents: 5, Agents: []v1alpha1.AgentType{{
 			Type: "worker", Slots: 2, Template: agentTemplate(),
 		}}},
@@ -138,7 +138,7 @@ func agentTemplate() corev1.PodTemplateSpec {
 }
 
 // submit creates a task.
-func submit(ctx context.Context, swarm *v1alpha1.Swarm, name string, payload order, changes ...func(*v1alpha1.TaskSpec)) *v1alpha1.Task {
+func submit(ctx context.Context, swarm *v1alpha1.Swarm, name string, payload taskOrder, changes ...func(*v1alpha1.TaskSpec)) *v1alpha1.Task {
 	GinkgoHelper()
 	encoded, err := json.Marshal(payload)
 	Expect(err).NotTo(HaveOccurred())

@@ -30,7 +30,7 @@ const (
 )
 
 // A step is one request. What it does follows from the seed alone, not from the answers to the steps before.
-type step struct {
+type fuzzStep struct {
 	verb   verb
 	kind   string
 	name   string
@@ -74,16 +74,16 @@ var names = map[string][]string{
 	"Deployment": workloads, "StatefulSet": workloads,
 }
 
-// step writes the next one.
-func (w *writer) step() step {
-	s := step{verb: draw(w.rand, []verb{create, create, create, create, create, create, mutate, mutate, annotate, remove}), kind: w.kind()}
+// nextStep writes the next one.
+func (w *writer) nextStep() fuzzStep {
+	s := fuzzStep{verb: draw(w.rand, []verb{create, create, create, create, create, create, mutate, mutate, annotate, remove}), kind: w.kind()}
 	s.name = draw(w.rand, names[s.kind])
 	switch s.verb {
 	case create:
 		if w.rand.IntN(3) == 0 {
 			s.name = fmt.Sprint(s.name, "-", w.rand.IntN(3))
 		}
-		s.object = w.made(s.kind, s.name)
+		s.object = w.newObject(s.kind, s.name)
 	case mutate:
 		s.object = w.mutation(s.kind)
 	case annotate:
@@ -95,31 +95,31 @@ func (w *writer) step() step {
 }
 
 func (w *writer) kind() string {
-	var all []string
+	var choices []string
 	for kind, weight := range weights {
-		all = append(all, slices.Repeat([]string{kind}, weight)...)
+		choices = append(choices, slices.Repeat([]string{kind}, weight)...)
 	}
-	slices.Sort(all)
-	return draw(w.rand, all)
+	slices.Sort(choices)
+	return draw(w.rand, choices)
 }
 
-// made is an object of that kind.
-func (w *writer) made(kind, name string) map[string]any {
+// newObject is an object of that kind.
+func (w *writer) newObject(kind, name string) map[string]any {
 	metadata := map[string]any{"name": name}
 	if w.rand.IntN(4) == 0 {
 		metadata["annotations"] = w.annotations()
 	}
-	var made map[string]any
+	var object map[string]any
 	switch schema, ours := w.schemas[kind]; {
 	case ours:
-		made = map[string]any{"apiVersion": "swarm.io/v1alpha1", "spec": w.generator.Value(kind+".spec", schema.Properties["spec"])}
+		object = map[string]any{"apiVersion": "swarm.io/v1alpha1", "spec": w.generator.Value(kind+".spec", schema.Properties["spec"])}
 	case kind == "ConfigMap":
-		made = w.configMap()
+		object = w.configMap()
 	default:
-		made = w.workload(metadata)
+		object = w.workload(metadata)
 	}
-	made["kind"], made["metadata"] = kind, metadata
-	return made
+	object["kind"], object["metadata"] = kind, metadata
+	return object
 }
 
 // mutation is a patch of one field of a spec, or of the content of a ConfigMap.
@@ -132,12 +132,12 @@ func (w *writer) mutation(kind string) map[string]any {
 		return map[string]any{"spec": map[string]any{"replicas": int64(w.rand.IntN(5))}}
 	}
 	fields := schema.Properties["spec"].Properties
-	var all []string
+	var choices []string
 	for name := range fields {
-		all = append(all, name)
+		choices = append(choices, name)
 	}
-	slices.Sort(all)
-	name := draw(w.rand, all)
+	slices.Sort(choices)
+	name := draw(w.rand, choices)
 	if w.rand.IntN(5) == 0 {
 		return map[string]any{"spec": map[string]any{name: nil}}
 	}
@@ -199,15 +199,15 @@ func (w *writer) workload(metadata map[string]any) map[string]any {
 	}}
 }
 
-// unstructuredOf is the object of a step in a namespace.
-func (s step) unstructuredOf(in string) *unstructured.Unstructured {
-	made := &unstructured.Unstructured{Object: map[string]any{"apiVersion": apiVersion(s.kind), "kind": s.kind}}
+// toUnstructured is the object of a step in a namespace.
+func (s fuzzStep) toUnstructured(ns string) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": apiVersion(s.kind), "kind": s.kind}}
 	if s.verb == create {
-		made = &unstructured.Unstructured{Object: s.object}
+		u = &unstructured.Unstructured{Object: s.object}
 	}
-	made.SetName(s.name)
-	made.SetNamespace(in)
-	return made
+	u.SetName(s.name)
+	u.SetNamespace(ns)
+	return u
 }
 
 func apiVersion(kind string) string {
@@ -220,7 +220,7 @@ func apiVersion(kind string) string {
 	return "swarm.io/v1alpha1"
 }
 
-func (s step) String() string {
+func (s fuzzStep) String() string {
 	text, _ := json.Marshal(s.object)
 	return fmt.Sprintf("%s %s %s %.2000s%s", s.verb, s.kind, s.name, text, s.policy)
 }

@@ -23,103 +23,103 @@ import (
 )
 
 // A mishap is what may happen to a request on its way to the API server.
-type mishap func(answer http.ResponseWriter, request *http.Request, proceed http.Handler)
+type apiFault func(answer http.ResponseWriter, request *http.Request, proceed http.Handler)
 
-func asFine(answer http.ResponseWriter, request *http.Request, proceed http.Handler) {
+func passThrough(answer http.ResponseWriter, request *http.Request, proceed http.Handler) {
 	proceed.ServeHTTP(answer, request)
 }
 
-func refused(code int) mishap {
+func respondWith(code int) apiFault {
 	return func(answer http.ResponseWriter, _ *http.Request, _ http.Handler) { http.Error(answer, "not now", code) }
 }
 
-// asksForPatience is how an API server refuses that has too much to do.
-func asksForPatience(answer http.ResponseWriter, _ *http.Request, _ http.Handler) {
+// tooManyRequests is how an API server refuses that has too much to do.
+func tooManyRequests(answer http.ResponseWriter, _ *http.Request, _ http.Handler) {
 	answer.Header().Set("Retry-After", "1")
 	http.Error(answer, "too many requests", http.StatusTooManyRequests)
 }
 
-// staysSilent does not answer until the client gives up, or for longer than the operator waits.
-func staysSilent(answer http.ResponseWriter, request *http.Request, _ http.Handler) {
+// noResponse does not answer until the client gives up, or for longer than the operator waits.
+func noResponse(answer http.ResponseWriter, request *http.Request, _ http.Handler) {
 	patience, cancel := context.WithTimeout(request.Context(), 6*time.Second)
 	defer cancel()
 	<-patience.Done()
 	http.Error(answer, "too late", http.StatusGatewayTimeout)
 }
 
-func hangsUp(http.ResponseWriter, *http.Request, http.Handler) { panic(http.ErrAbortHandler) }
+func abortConnection(http.ResponseWriter, *http.Request, http.Handler) { panic(http.ErrAbortHandler) }
 
-// losesAnswer has the API server do it, and does not say so.
-func losesAnswer(_ http.ResponseWriter, request *http.Request, proceed http.Handler) {
-	proceed.ServeHTTP(nowhere{http.Header{}}, request)
+// loseResponse has the API server do it, and does not say so.
+func loseResponse(_ http.ResponseWriter, request *http.Request, proceed http.Handler) {
+	proceed.ServeHTTP(discardWriter{http.Header{}}, request)
 	panic(http.ErrAbortHandler)
 }
 
-// nowhere discards an answer.
-type nowhere struct{ header http.Header }
+// discardWriter discards an answer.
+type discardWriter struct{ header http.Header }
 
-func (n nowhere) Header() http.Header             { return n.header }
-func (nowhere) Write(content []byte) (int, error) { return len(content), nil }
-func (nowhere) WriteHeader(int)                   {}
+func (n discardWriter) Header() http.Header             { return n.header }
+func (discardWriter) Write(content []byte) (int, error) { return len(content), nil }
+func (discardWriter) WriteHeader(int)                   {}
 
 // A storm stands between an operator and the API server. While it rages, requests meet one mishap after the other.
-type storm struct {
-	proceed http.Handler
+type apiFaultProxy struct {
+	upstream http.Handler
 
-	lock   sync.Mutex
-	struck string // what a path must contain to meet any
-	left   []mishap
-	met    int
+	lock       sync.Mutex
+	pathPart   string // what a path must contain to meet any
+	remaining  []apiFault
+	faultCount int
 }
 
-// raise begins a storm of these mishaps, after which the weather is fine. Only paths that contain a text meet them.
-func (s *storm) raise(struck string, mishaps ...mishap) {
+// inject begins a storm of these mishaps, after which the weather is fine. Only paths that contain a text meet them.
+func (s *apiFaultProxy) inject(struck string, mishaps ...apiFault) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	s.struck, s.left, s.met = struck, mishaps, 0
+	s.pathPart, s.remaining, s.faultCount = struck, mishaps, 0
 }
 
-// mishaps is how many requests have met one.
-func (s *storm) mishaps() int {
+// injectedFaults is how many requests have met one.
+func (s *apiFaultProxy) injectedFaults() int {
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	return s.met
+	return s.faultCount
 }
 
 // ServeHTTP implements http.Handler. Watches and the Lease are spared: an operator without them is another matter.
-func (s *storm) ServeHTTP(answer http.ResponseWriter, request *http.Request) {
+func (s *apiFaultProxy) ServeHTTP(answer http.ResponseWriter, request *http.Request) {
 	if request.URL.Query().Get("watch") != "" || strings.Contains(request.URL.Path, "/leases") {
-		s.proceed.ServeHTTP(answer, request)
+		s.upstream.ServeHTTP(answer, request)
 		return
 	}
-	if next := s.next(request.URL.Path); next != nil {
-		next(answer, request, s.proceed)
+	if next := s.nextFault(request.URL.Path); next != nil {
+		next(answer, request, s.upstream)
 		return
 	}
-	s.proceed.ServeHTTP(answer, request)
+	s.upstream.ServeHTTP(answer, request)
 }
 
-func (s *storm) next(path string) mishap {
+func (s *apiFaultProxy) nextFault(path string) apiFault {
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	if len(s.left) == 0 || !strings.Contains(path, s.struck) {
+	if len(s.remaining) == 0 || !strings.Contains(path, s.pathPart) {
 		return nil
 	}
-	next := s.left[0]
-	s.left = s.left[1:]
-	s.met++
+	next := s.remaining[0]
+	s.remaining = s.remaining[1:]
+	s.faultCount++
 	return next
 }
 
 // exposed is a storm that has not begun, and the kubeconfig of an operator behind it.
-func exposed(ctx context.Context) (*storm, string) {
+func exposed(ctx context.Context) (*apiFaultProxy, string) {
 	GinkgoHelper()
 	target, _, err := rest.DefaultServerUrlFor(cluster.Config)
 	Expect(err).NotTo(HaveOccurred())
 	transport, err := rest.TransportFor(cluster.Config)
 	Expect(err).NotTo(HaveOccurred())
 	silent := log.New(io.Discard, "", 0)
-	s := &storm{proceed: &httputil.ReverseProxy{
+	s := &apiFaultProxy{upstream: &httputil.ReverseProxy{
 		Rewrite: func(request *httputil.ProxyRequest) { request.SetURL(target) }, Transport: transport, ErrorLog: silent,
 		FlushInterval: -1, // watches stream
 	}}
@@ -140,32 +140,32 @@ func exposed(ctx context.Context) (*storm, string) {
 var _ = Describe("An API server in trouble", func() {
 	It("[R22/controller] is asked until it is well again, no pod is moved by mistake, and the workload says what is wrong", func(ctx SpecContext) {
 		weather, kubeconfig := exposed(ctx)
-		s, web, _ := adrift(ctx, 8)
-		leader := team.instead(ctx, "KUBECONFIG="+kubeconfig)
-		seen, failures := web.watched(ctx), reconciled("errors_total", "deployment")
+		s, web, _ := newMisplaced(ctx, 8)
+		leader := replicaFleet.replaceReplicas(ctx, "KUBECONFIG="+kubeconfig)
+		seen, failures := web.watchPods(ctx), reconcileSeries("errors_total", "deployment")
 		Eventually(leader.metric).WithContext(ctx).WithArguments(failures).ShouldNot(BeEmpty(), "the controller has begun")
 		before := leader.count(ctx, failures)
 
 		By("it refuses everything")
-		always := slices.Repeat([]mishap{refused(http.StatusInternalServerError)}, 1000)
-		weather.raise("", always...)
-		web.opt(ctx, "2", "50")
-		Eventually(weather.mishaps).WithContext(ctx).Should(BeNumerically(">=", 3))
+		always := slices.Repeat([]apiFault{respondWith(http.StatusInternalServerError)}, 1000)
+		weather.inject("", always...)
+		web.optIn(ctx, "2", "50")
+		Eventually(weather.injectedFaults).WithContext(ctx).Should(BeNumerically(">=", 3))
 		Expect(s.moves()).To(BeEmpty())
 
 		By("it refuses evictions alone")
-		weather.raise("/eviction", always...)
-		Eventually(web.says(v1alpha1.SpreadReason)).WithContext(ctx).Should(Equal("trying again: the API server says InternalError"))
+		weather.inject("/eviction", always...)
+		Eventually(web.annotation(v1alpha1.SpreadReason)).WithContext(ctx).Should(Equal("trying again: the API server says InternalError"))
 		Eventually(leader.count).WithContext(ctx).WithArguments(failures).Should(BeNumerically(">", before), "a reconcile that fails is counted")
 		Expect(s.moves()).To(BeEmpty())
 
 		By("it answers now and then, in every way")
-		everything := []mishap{losesAnswer, asFine, asksForPatience, refused(http.StatusInternalServerError), asFine, staysSilent, hangsUp, refused(http.StatusServiceUnavailable), asFine}
-		weather.raise("", slices.Repeat(everything, 3)...)
-		web.settles(ctx, 4, 4)
-		Expect(weather.mishaps()).To(BeNumerically(">=", len(everything)))
-		AddReportEntry("requests that met a mishap, or might have", ReportEntryVisibilityAlways, weather.mishaps())
-		gone := taken(s.moves())
+		everything := []apiFault{loseResponse, passThrough, tooManyRequests, respondWith(http.StatusInternalServerError), passThrough, noResponse, abortConnection, respondWith(http.StatusServiceUnavailable), passThrough}
+		weather.inject("", slices.Repeat(everything, 3)...)
+		web.awaitSettled(ctx, 4, 4)
+		Expect(weather.injectedFaults()).To(BeNumerically(">=", len(everything)))
+		AddReportEntry("requests that met a mishap, or might have", ReportEntryVisibilityAlways, weather.injectedFaults())
+		gone := removedPods(s.moves())
 		slices.Sort(gone)
 		Expect(slices.Compact(gone)).To(HaveLen(4), "as many as had to go")
 		Expect(seen.Lowest()).To(BeNumerically(">=", 6), "no more than a quarter is away at any time")

@@ -22,55 +22,55 @@ import (
 )
 
 // A stage is something that a user does, and how one sees that it is done.
-type stage struct {
+type testStage struct {
 	name string
 	act  func(ctx context.Context, r *run) error
 	done func(ctx context.Context, r *run) error
 }
 
-// working is the stage in which agents have something to do.
-const working = "3 tasks"
+// tasksStage is the stage in which agents have something to do.
+const tasksStage = "3 tasks"
 
-// often is how many times an operator is killed at each write while tasks run: which agent finds its successor first is left to
+// taskRepetitions is how many times an operator is killed at each write while tasks run: which agent finds its successor first is left to
 // chance, and only one of the ways shows what goes wrong when that gives out work too early.
-const often = 3
+const taskRepetitions = 3
 
 // swarms is the life of a swarm.
 var swarms = scenario{
-	stages: []stage{
-		{"a swarm of 2 agents", assemble, agents(2)},
-		{working, submit, completed("quick-0", "quick-1", "slow")},
+	stages: []testStage{
+		{"a swarm of 2 agents", createSwarm, agents(2)},
+		{tasksStage, submit, tasksCompleted("quick-0", "quick-1", "slow")},
 		{"scaled to 3 agents", scale(3), agents(3)},
 		{"scaled to 1 agent", scale(1), agents(1)},
-		{"deleted", remove, nothing},
+		{"deleted", remove, nothingLeft},
 	},
-	repeat: map[string]int{working: often},
-	atOnce: 6,
-	begin:  recruit,
-	end:    disband,
+	repeat:      map[string]int{tasksStage: taskRepetitions},
+	concurrency: 6,
+	startAgents: startAgents,
+	verify:      stopAgents,
 }
 
-// recruit starts the agents.
-func recruit(ctx context.Context, r *run) (err error) {
+// startAgents starts the agents.
+func startAgents(ctx context.Context, r *run) (err error) {
 	log := slog.New(slog.NewTextHandler(GinkgoWriter, &slog.HandlerOptions{Level: slog.LevelError}))
-	r.crew, err = crew.Start(ctx, cluster.Config, crew.Options{Namespace: r.namespace, Handler: agent.HandlerFunc(work), Log: log})
+	r.agents, err = crew.Start(ctx, cluster.Config, crew.Options{Namespace: r.namespace, Handler: agent.HandlerFunc(work), Log: log})
 	return err
 }
 
-// disband stops the agents, and returns what was wrong with what they did.
-func disband(r *run) (noted []fmt.Stringer, problem error) {
-	r.crew.Stop()
-	for _, entry := range r.crew.Journal() {
-		noted = append(noted, entry)
+// stopAgents stops the agents, and returns what was wrong with what they did.
+func stopAgents(r *run) (entries []fmt.Stringer, problem error) {
+	r.agents.Stop()
+	for _, entry := range r.agents.Journal() {
+		entries = append(entries, entry)
 	}
-	return noted, errors.Join(r.crew.Journal().Verify(), r.credited())
+	return entries, errors.Join(r.agents.Journal().Verify(), r.verifyResults())
 }
 
-// credited checks that each result that was taken is of an attempt which its agent saw succeed.
-func (r *run) credited() error {
+// verifyResults checks that each result that was taken is of an attempt which its agent saw succeed.
+func (r *run) verifyResults() error {
 	var problems []error
 	for uid, epoch := range r.finished {
-		if !slices.ContainsFunc(r.crew.Journal(), func(noted crew.Entry) bool {
+		if !slices.ContainsFunc(r.agents.Journal(), func(noted crew.Entry) bool {
 			return noted.UID == uid && noted.Epoch == epoch && noted.Event == "finish" && noted.Outcome == "succeeded"
 		}) {
 			problems = append(problems, fmt.Errorf("task %s has the result of epoch %d, which no agent saw succeed", uid, epoch))
@@ -82,7 +82,7 @@ func (r *run) credited() error {
 // name is what the swarm is called.
 const name = "ants"
 
-func assemble(ctx context.Context, r *run) error {
+func createSwarm(ctx context.Context, r *run) error {
 	return api.Create(ctx, &v1alpha1.Swarm{
 		ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: name},
 		Spec: v1alpha1.SwarmSpec{Replicas: new(int32(2)), MaxAgents: 5, Agents: []v1alpha1.AgentType{{
@@ -96,7 +96,7 @@ func assemble(ctx context.Context, r *run) error {
 // operator comes back, if it is killed meanwhile.
 func submit(ctx context.Context, r *run) error {
 	slow := 1300
-	if r.proxy.killsIn(working) {
+	if r.proxy.crashesIn(tasksStage) {
 		slow = 4000
 	}
 	for task, milliseconds := range map[string]int{"quick-0": 50, "quick-1": 50, "slow": slow} {
@@ -144,7 +144,7 @@ func agents(count int32) func(context.Context, *run) error {
 	}
 }
 
-func completed(names ...string) func(context.Context, *run) error {
+func tasksCompleted(names ...string) func(context.Context, *run) error {
 	return func(ctx context.Context, r *run) error {
 		for _, name := range names {
 			task := &v1alpha1.Task{}
@@ -160,8 +160,8 @@ func completed(names ...string) func(context.Context, *run) error {
 	}
 }
 
-// nothing is done when nothing is left but what is the operator's own.
-func nothing(ctx context.Context, r *run) error {
+// nothingLeft is done when nothing is left but what is the operator's own.
+func nothingLeft(ctx context.Context, r *run) error {
 	left, err := r.observe(ctx)
 	if err == nil && len(left.lines) > 0 {
 		return fmt.Errorf("left are\n%s", left)

@@ -18,8 +18,8 @@ import (
 	"k8s.io/client-go/util/keyutil"
 )
 
-// moved is a token with other times, signed by the API server's own key.
-func moved(token string, by time.Duration) string {
+// forgeTimes is a token with other times, signed by the API server's own key.
+func forgeTimes(token string, offset time.Duration) string {
 	GinkgoHelper()
 	parts := strings.Split(token, ".")
 	text, err := base64.RawURLEncoding.DecodeString(parts[1])
@@ -27,7 +27,7 @@ func moved(token string, by time.Duration) string {
 	claims := map[string]any{}
 	Expect(json.Unmarshal(text, &claims)).To(Succeed())
 	for _, name := range []string{"exp", "iat", "nbf"} {
-		claims[name] = int64(claims[name].(float64) + by.Seconds())
+		claims[name] = int64(claims[name].(float64) + offset.Seconds())
 	}
 	text, err = json.Marshal(claims)
 	Expect(err).NotTo(HaveOccurred())

@@ -26,11 +26,11 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/rawlink"
 )
 
-// answered counts the answers to hostile posts.
-var answered atomic.Int64
+// postsAnswered counts the answers to hostile posts.
+var postsAnswered atomic.Int64
 
 // posts sends admission reviews that no API server has made.
-var posts = attack{func(ctx context.Context, s *scene) {
+var posts = attackSpec{func(ctx context.Context, s *environment) {
 	client := &http.Client{Timeout: 3 * time.Second, Transport: &http.Transport{
 		DialContext: (&rawlink.Agent{SourceAddress: hostileAddress}).Dialer().DialContext, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, MaxIdleConnsPerHost: 8,
 	}}
@@ -42,7 +42,7 @@ var posts = attack{func(ctx context.Context, s *scene) {
 		}
 		request.Header.Set("Content-Type", "application/json")
 		if response, err := client.Do(request); err == nil {
-			answered.Add(1)
+			postsAnswered.Add(1)
 			_, _ = io.Copy(io.Discard, response.Body)
 			_ = response.Body.Close()
 		}
@@ -57,22 +57,22 @@ var posts = attack{func(ctx context.Context, s *scene) {
 		})
 	}
 	all.Wait()
-}, []tally{{"answers to posts", &answered, 200}}}
+}, []attackMetric{{"answers to posts", &postsAnswered, 200}}}
 
 const mega = 1 << 20
 
 // body is the body of the nth post. Some are huge, with or without a Content-Length.
-func (s *scene) body(n int) io.Reader {
-	uid, hash, in := fmt.Sprintf("uid-%d", n), fmt.Sprintf("hash-%d", n), s.in
+func (s *environment) body(n int) io.Reader {
+	uid, hash, ns := fmt.Sprintf("uid-%d", n), fmt.Sprintf("hash-%d", n), s.tenantNamespace
 	switch n % 32 {
 	case 0:
-		return bytes.NewReader(review(in, strings.Repeat("u", 7*mega), hash))
+		return bytes.NewReader(review(ns, strings.Repeat("u", 7*mega), hash))
 	case 1:
-		return io.MultiReader(bytes.NewReader(review(in, strings.Repeat("u", 7*mega), hash))) // without a Content-Length
+		return io.MultiReader(bytes.NewReader(review(ns, strings.Repeat("u", 7*mega), hash))) // without a Content-Length
 	case 2:
-		return bytes.NewReader(review(in, uid, strings.Repeat("h", mega)))
+		return bytes.NewReader(review(ns, uid, strings.Repeat("h", mega)))
 	case 3:
-		return bytes.NewReader(review(in, strings.Repeat("u", 3*mega), hash))
+		return bytes.NewReader(review(ns, strings.Repeat("u", 3*mega), hash))
 	case 4:
 		return strings.NewReader(strings.Repeat("[", 3*mega))
 	case 5:
@@ -82,15 +82,15 @@ func (s *scene) body(n int) io.Reader {
 	case 7:
 		return bytes.NewReader(review(s.honest[0].Namespace, uid, hash))
 	case 8:
-		return bytes.NewReader(review(in, "\x00\u2028"+uid, "not a/label value"))
+		return bytes.NewReader(review(ns, "\x00\u2028"+uid, "not a/label value"))
 	case 9, 10, 11, 12:
-		return bytes.NewReader(review(in, uid, "")) // the worker of the pool
+		return bytes.NewReader(review(ns, uid, "")) // the worker of the pool
 	}
-	return bytes.NewReader(review(in, uid, hash))
+	return bytes.NewReader(review(ns, uid, hash))
 }
 
 // review is a question about a new pod of a spread workload, or without a hash about the worker of a pool.
-func review(in, uid, hash string) []byte {
+func review(ns, uid, hash string) []byte {
 	pod := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: metav1.ObjectMeta{
 		GenerateName: "web-" + hash + "-", Labels: map[string]string{appsv1.DefaultDeploymentUniqueLabelKey: hash, v1alpha1.LabelPool: "pool"},
 		OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web-" + hash, UID: "owner", Controller: new(true)}},
@@ -98,7 +98,7 @@ func review(in, uid, hash string) []byte {
 	if hash == "" {
 		pod.Name, pod.OwnerReferences[0].Kind, pod.OwnerReferences[0].Name = "worker-0", "StatefulSet", "worker"
 	}
-	raw, err := json.Marshal(pod)
+	encodedPod, err := json.Marshal(pod)
 	if err != nil {
 		panic(err) // no pod of these is without an encoding
 	}
@@ -106,7 +106,7 @@ func review(in, uid, hash string) []byte {
 		TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"},
 		Request: &admissionv1.AdmissionRequest{
 			UID: types.UID(uid), Kind: metav1.GroupVersionKind{Version: "v1", Kind: "Pod"}, Resource: metav1.GroupVersionResource{Version: "v1", Resource: "pods"},
-			Namespace: in, Operation: admissionv1.Create, Object: runtime.RawExtension{Raw: raw},
+			Namespace: ns, Operation: admissionv1.Create, Object: runtime.RawExtension{Raw: encodedPod},
 		},
 	})
 	if err != nil {

@@ -16,13 +16,13 @@ import (
 )
 
 // A known is what a hostile program knows: the tasks of others with their true UIDs and epochs, and the term.
-type known struct {
+type knowledge struct {
 	victims []*linkv1.Attempt
 	term    int64
 }
 
 // numbers are values at which something may overflow, wrap or turn negative.
-func (k known) numbers() []int64 {
+func (k knowledge) numbers() []int64 {
 	return []int64{
 		0, 1, -1, k.term, k.term + 1, k.term<<32 | 1, (k.term + 1) << 32, k.term<<32 | math.MaxUint32, math.MaxInt32 - 1, math.MaxInt32, math.MaxUint32,
 		1 << 32, 1 << 62, math.MaxInt64, math.MinInt64,
@@ -30,7 +30,7 @@ func (k known) numbers() []int64 {
 }
 
 // texts are texts that a status may not be able to carry.
-func (k known) texts() []string {
+func (k knowledge) texts() []string {
 	return []string{
 		"", intruder, intruder + "\nsecond line", "Not A Reason " + intruder, strings.Repeat(intruder, 20), strings.Repeat(intruder, 1000), "\x00" + intruder,
 		`{"by":"` + intruder + `"}`, `{"by":`, "null", strings.Repeat("[", 4000),
@@ -38,36 +38,36 @@ func (k known) texts() []string {
 }
 
 // attempts are the true one of each victim and those with every other epoch.
-func (k known) attempts() []*linkv1.Attempt {
-	var all []*linkv1.Attempt
+func (k knowledge) attempts() []*linkv1.Attempt {
+	var result []*linkv1.Attempt
 	for _, victim := range k.victims {
-		all = append(all, victim)
+		result = append(result, victim)
 		for _, epoch := range append(k.numbers(), victim.GetEpoch()+1, victim.GetEpoch()|math.MaxUint32) {
 			forged := proto.CloneOf(victim)
 			forged.Epoch = epoch
-			all = append(all, forged)
+			result = append(result, forged)
 		}
 	}
-	return all
+	return result
 }
 
 // results are every outcome, known and unknown, of an attempt.
-func (k known) results(of *linkv1.Attempt) []*linkv1.Result {
+func (k knowledge) results(attempt *linkv1.Attempt) []*linkv1.Result {
 	var all []*linkv1.Result
 	for _, outcome := range []linkv1.Outcome{0, 1, 2, 3, 4, 5, 6, 7, 8, -1, math.MaxInt32} {
-		all = append(all, &linkv1.Result{Attempt: of, Outcome: outcome, Value: []byte(`{"by":"` + intruder + `"}`), Reason: "Intruder", Message: intruder})
+		all = append(all, &linkv1.Result{Attempt: attempt, Outcome: outcome, Value: []byte(`{"by":"` + intruder + `"}`), Reason: "Intruder", Message: intruder})
 	}
 	return all
 }
 
-// hellos are all kinds of Hello.
-func (p *intruderPod) hellos(k known) []*linkv1.Hello {
-	var all []*linkv1.Hello
+// helloMessages are all kinds of Hello.
+func (p *intruderPod) helloMessages(k knowledge) []*linkv1.Hello {
+	var result []*linkv1.Hello
 	add := func(change func(*linkv1.Hello)) {
 		hello := p.Hello()
 		hello.Version = intruder
 		change(hello)
-		all = append(all, hello)
+		result = append(result, hello)
 	}
 	for _, number := range k.numbers() {
 		add(func(h *linkv1.Hello) { h.Term = number })
@@ -93,18 +93,18 @@ func (p *intruderPod) hellos(k known) []*linkv1.Hello {
 	add(func(h *linkv1.Hello) { h.Process = strings.Repeat(intruder, 10_000) })
 	add(func(h *linkv1.Hello) { h.Features = strings.Split(strings.Repeat(intruder+" ", 20_000), " ") })
 	add(func(h *linkv1.Hello) { h.TermProof = make([]byte, 900<<10) })
-	return all
+	return result
 }
 
-// greet is a script of a Hello, and the agent's next messages.
-func greet(hello *linkv1.Hello) script {
+// helloScript is a script of a Hello, and the agent's next messages.
+func helloScript(hello *linkv1.Hello) script {
 	return func(yield func(proto.Message) bool) {
 		_ = yield(helloMessage(hello)) && yield(heartbeat(1)) && yield(&linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Complete{Complete: &linkv1.Complete{}}})
 	}
 }
 
-// accuse reports results and progress of the victims' attempts, with every outcome, epoch and text.
-func (p *intruderPod) accuse(k known) script {
+// forgedResults reports results and progress of the victims' attempts, with every outcome, epoch and text.
+func (p *intruderPod) forgedResults(k knowledge) script {
 	return func(yield func(proto.Message) bool) {
 		if !yield(helloMessage(p.Hello())) || !yield(heartbeat(math.MaxInt64)) {
 			return
@@ -121,8 +121,8 @@ func (p *intruderPod) accuse(k known) script {
 	}
 }
 
-// strays names thousands of attempts of tasks that are not there, in Hello and after it.
-func (p *intruderPod) strays(namespaces ...string) script {
+// unknownAttempts names thousands of attempts of tasks that are not there, in Hello and after it.
+func (p *intruderPod) unknownAttempts(namespaces ...string) script {
 	stray := func(n int) *linkv1.Attempt {
 		return &linkv1.Attempt{
 			Namespace: namespaces[n%len(namespaces)], Task: fmt.Sprintf("%s-%d", intruder, n), TaskUid: fmt.Sprintf("uid-%d", n), Attempt: 1, Epoch: int64(n) + 1,
@@ -147,7 +147,7 @@ func (p *intruderPod) strays(namespaces ...string) script {
 }
 
 // oversize sends what is too large for a status, for a frame, and for memory.
-func (p *intruderPod) oversize(k known) script {
+func (p *intruderPod) oversize(k knowledge) script {
 	return func(yield func(proto.Message) bool) {
 		if !yield(helloMessage(p.Hello())) || !yield(heartbeat(1)) {
 			return
@@ -164,8 +164,8 @@ func (p *intruderPod) oversize(k known) script {
 	}
 }
 
-// malformed sends what is no message at all.
-func (p *intruderPod) malformed(r *rand.Rand) script {
+// malformedMessages sends what is no message at all.
+func (p *intruderPod) malformedMessages(r *rand.Rand) script {
 	return func(yield func(proto.Message) bool) {
 		if r.IntN(4) > 0 && !yield(helloMessage(p.Hello())) {
 			return
@@ -194,6 +194,6 @@ func heartbeat(sequence int64) *linkv1.AgentMessage {
 	return &linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Heartbeat{Heartbeat: &linkv1.Heartbeat{Sequence: sequence}}}
 }
 
-func result(of *linkv1.Result) *linkv1.AgentMessage {
-	return &linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Result{Result: of}}
+func result(r *linkv1.Result) *linkv1.AgentMessage {
+	return &linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Result{Result: r}}
 }

@@ -17,12 +17,12 @@ import (
 )
 
 // expectCompleted expects that every honest task was started and finished once by its own swarm.
-func (s *scene) expectCompleted(ctx context.Context) {
+func (s *environment) expectCompleted(ctx context.Context) {
 	GinkgoHelper()
 	tasks, err := s.honestTasks(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(tasks).To(HaveLen(len(s.program.started)), "of all tasks that were started none is missing")
-	Expect(len(tasks)).To(BeNumerically(">=", len(s.honest)*(7*tasksEach+1)))
+	Expect(len(tasks)).To(BeNumerically(">=", len(s.honest)*(7*tasksPerSwarm+1)))
 	journal := s.expectJournal()
 	attempts := map[string][]string{}
 	for _, entry := range journal {
@@ -31,19 +31,19 @@ func (s *scene) expectCompleted(ctx context.Context) {
 		}
 	}
 	for _, task := range tasks {
-		what := fmt.Sprintf("%s/%s: %s", task.Namespace, task.Name, text(task.Status))
-		Expect(task.Status.Phase).To(Equal(v1alpha1.TaskCompleted), what)
-		Expect(attempts[string(task.UID)]).To(Equal([]string{"start", "finish succeeded"}), what)
-		Expect(task.Status.Retries+task.Status.Reassignments+task.Status.HandBacks).To(BeZero(), what)
-		Expect(task.Status.Result).NotTo(BeNil(), what)
-		Expect(string(task.Status.Result.Raw)).To(HavePrefix(`{"by":"`+honest+`-worker-`), what)
+		description := fmt.Sprintf("%s/%s: %s", task.Namespace, task.Name, text(task.Status))
+		Expect(task.Status.Phase).To(Equal(v1alpha1.TaskCompleted), description)
+		Expect(attempts[string(task.UID)]).To(Equal([]string{"start", "finish succeeded"}), description)
+		Expect(task.Status.Retries+task.Status.Reassignments+task.Status.HandBacks).To(BeZero(), description)
+		Expect(task.Status.Result).NotTo(BeNil(), description)
+		Expect(string(task.Status.Result.Raw)).To(HavePrefix(`{"by":"`+honest+`-worker-`), description)
 	}
 }
 
 // expectJournal expects that no two attempts of honest agents overlap, and returns what they have noted.
-func (s *scene) expectJournal() crew.Journal {
+func (s *environment) expectJournal() crew.Journal {
 	GinkgoHelper()
-	journal := s.crew.Journal()
+	journal := s.agents.Journal()
 	Expect(journal.Verify()).To(Succeed())
 	Expect(broken(journal)).To(BeEmpty())
 	return journal
@@ -55,28 +55,28 @@ func broken(journal crew.Journal) []string {
 		invariant.History[int64]
 		running int
 	}
-	tasks, all := map[string]*task{}, []string(nil)
+	tasks, violations := map[string]*task{}, []string(nil)
 	for _, entry := range journal {
-		one := tasks[entry.UID]
-		if one == nil {
-			one = &task{}
-			tasks[entry.UID] = one
+		record := tasks[entry.UID]
+		if record == nil {
+			record = &task{}
+			tasks[entry.UID] = record
 		}
 		switch entry.Event {
 		case "finish":
-			one.running--
+			record.running--
 		case "start":
-			one.running++
-			for _, each := range one.Start(entry.Epoch, one.running, false) {
-				all = append(all, fmt.Sprintf("%s: %s", each, entry))
+			record.running++
+			for _, each := range record.Start(entry.Epoch, record.running, false) {
+				violations = append(violations, fmt.Sprintf("%s: %s", each, entry))
 			}
 		}
 	}
-	return all
+	return violations
 }
 
 // expectNothingHostile expects that what the operator writes about honest swarms contains nothing of a hostile program.
-func (s *scene) expectNothingHostile(ctx context.Context) {
+func (s *environment) expectNothingHostile(ctx context.Context) {
 	GinkgoHelper()
 	tasks, err := s.honestTasks(ctx)
 	Expect(err).NotTo(HaveOccurred())
@@ -106,7 +106,7 @@ func (s *scene) expectNothingHostile(ctx context.Context) {
 }
 
 // expectTerm expects that epochs of honest tasks are of a term, and that the fence of the honest pool is that of before.
-func (s *scene) expectTerm(ctx context.Context, term string) {
+func (s *environment) expectTerm(ctx context.Context, term string) {
 	GinkgoHelper()
 	tasks, err := s.honestTasks(ctx)
 	Expect(err).NotTo(HaveOccurred())

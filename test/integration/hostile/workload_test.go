@@ -22,30 +22,30 @@ import (
 )
 
 const (
-	tasksEach = 30                    // in a round, of each honest swarm
-	pace      = 70 * time.Millisecond // between two tasks
-	duration  = 20 * time.Millisecond // of an attempt
-	honest    = "honest"              // the name of every honest swarm
+	tasksPerSwarm = 30                    // in a round, of each honest swarm
+	taskInterval  = 70 * time.Millisecond // between two tasks
+	duration      = 20 * time.Millisecond // of an attempt
+	honest        = "honest"              // the name of every honest swarm
 )
 
 // newSwarm creates a swarm of simulated pods, two slots each, and waits until its pods run.
-func newSwarm(ctx context.Context, in, name string, size int32) *v1alpha1.Swarm {
+func newSwarm(ctx context.Context, ns, name string, size int32) *v1alpha1.Swarm {
 	GinkgoHelper()
-	made := &v1alpha1.Swarm{
-		ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: name},
+	swarm := &v1alpha1.Swarm{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name},
 		Spec: v1alpha1.SwarmSpec{Replicas: &size, MaxAgents: 5, Agents: []v1alpha1.AgentType{{Type: "worker", Slots: 2, Template: corev1.PodTemplateSpec{
 			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "agent", Image: "example.test/agent:1"}}},
 		}}}},
 	}
-	Expect(api.Create(ctx, made)).To(Succeed())
-	Eventually(running).WithContext(ctx).WithArguments(in, name).Should(BeEquivalentTo(size))
-	return made
+	Expect(api.Create(ctx, swarm)).To(Succeed())
+	Eventually(running).WithContext(ctx).WithArguments(ns, name).Should(BeEquivalentTo(size))
+	return swarm
 }
 
 // running counts the pods of a swarm that run.
-func running(ctx context.Context, in, swarm string) (int, error) {
+func running(ctx context.Context, ns, swarm string) (int, error) {
 	pods := &corev1.PodList{}
-	err := api.List(ctx, pods, client.InNamespace(in), client.MatchingLabels{v1alpha1.LabelSwarm: swarm})
+	err := api.List(ctx, pods, client.InNamespace(ns), client.MatchingLabels{v1alpha1.LabelSwarm: swarm})
 	return len(slices.DeleteFunc(pods.Items, func(pod corev1.Pod) bool { return pod.Status.Phase != corev1.PodRunning })), err
 }
 
@@ -58,7 +58,7 @@ func newTask(swarm *v1alpha1.Swarm, name, payload string) *v1alpha1.Task {
 }
 
 // A program is the code of all honest agents. It notes when each task was first started.
-type program struct {
+type agentHandler struct {
 	release chan struct{} // closed when attempts that hold may end
 
 	mu      sync.Mutex
@@ -66,8 +66,8 @@ type program struct {
 }
 
 // Handle implements agent.Handler.
-func (p *program) Handle(ctx context.Context, task agent.Task, _ agent.Report) (any, error) {
-	p.note(types.NamespacedName{Namespace: task.Namespace, Name: task.Name})
+func (p *agentHandler) Handle(ctx context.Context, task agent.Task, _ agent.Report) (any, error) {
+	p.recordStart(types.NamespacedName{Namespace: task.Namespace, Name: task.Name})
 	var payload struct{ Hold bool }
 	if err := task.Decode(&payload); err != nil {
 		return nil, err
@@ -85,7 +85,7 @@ func (p *program) Handle(ctx context.Context, task agent.Task, _ agent.Report) (
 	return map[string]string{"by": task.Agent}, nil
 }
 
-func (p *program) note(task types.NamespacedName) {
+func (p *agentHandler) recordStart(task types.NamespacedName) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if _, known := p.started[task]; !known {
@@ -94,19 +94,19 @@ func (p *program) note(task types.NamespacedName) {
 }
 
 // startOf returns when a task was first started; the zero time if it was not.
-func (p *program) startOf(task types.NamespacedName) time.Time {
+func (p *agentHandler) startOf(task types.NamespacedName) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.started[task]
 }
 
 // work creates a round of tasks, one after the other for the swarms in turn, waits until all of them are finished, and returns how long each took from its creation to its start, sorted.
-func (s *scene) work(ctx context.Context, name string, swarms ...*v1alpha1.Swarm) []time.Duration {
+func (s *environment) work(ctx context.Context, name string, swarms ...*v1alpha1.Swarm) []time.Duration {
 	GinkgoHelper()
 	created := map[types.NamespacedName]time.Time{}
-	for n := range tasksEach {
+	for n := range tasksPerSwarm {
 		for _, swarm := range swarms {
-			next := time.After(pace)
+			next := time.After(taskInterval)
 			task := newTask(swarm, fmt.Sprintf("%s-%03d", name, n), `{"hold":false}`)
 			created[client.ObjectKeyFromObject(task)] = time.Now()
 			Expect(api.Create(ctx, task)).To(Succeed())
@@ -131,9 +131,9 @@ func share(sorted []time.Duration, percent int) time.Duration {
 }
 
 // unfinished are the tasks of a round in a namespace that have no final phase.
-func unfinished(ctx context.Context, in, round string) ([]string, error) {
+func unfinished(ctx context.Context, ns, round string) ([]string, error) {
 	tasks := &v1alpha1.TaskList{}
-	err := api.List(ctx, tasks, client.InNamespace(in))
+	err := api.List(ctx, tasks, client.InNamespace(ns))
 	var names []string
 	for _, task := range tasks.Items {
 		if strings.HasPrefix(task.Name, round+"-") && !task.Status.Phase.Final() {
@@ -143,8 +143,8 @@ func unfinished(ctx context.Context, in, round string) ([]string, error) {
 	return names, err
 }
 
-// hold creates a task for each honest swarm that runs until the attacks are over.
-func (s *scene) hold(ctx context.Context) {
+// createHeldTasks creates a task for each honest swarm that runs until the attacks are over.
+func (s *environment) createHeldTasks(ctx context.Context) {
 	GinkgoHelper()
 	for _, swarm := range s.honest {
 		task := newTask(swarm, "held-000", `{"hold":true}`)
@@ -157,29 +157,29 @@ func (s *scene) hold(ctx context.Context) {
 }
 
 // honestTasks are all tasks of the honest swarms.
-func (s *scene) honestTasks(ctx context.Context) ([]v1alpha1.Task, error) {
-	var all []v1alpha1.Task
+func (s *environment) honestTasks(ctx context.Context) ([]v1alpha1.Task, error) {
+	var result []v1alpha1.Task
 	for _, swarm := range s.honest {
 		tasks := &v1alpha1.TaskList{}
 		if err := api.List(ctx, tasks, client.InNamespace(swarm.Namespace)); err != nil {
 			return nil, err
 		}
-		all = append(all, slices.DeleteFunc(tasks.Items, func(task v1alpha1.Task) bool { return task.Spec.SwarmRef.Name != honest })...)
+		result = append(result, slices.DeleteFunc(tasks.Items, func(task v1alpha1.Task) bool { return task.Spec.SwarmRef.Name != honest })...)
 	}
-	return all, nil
+	return result, nil
 }
 
 // honestAgents are the Agents of the honest swarms.
-func (s *scene) honestAgents(ctx context.Context) ([]v1alpha1.Agent, error) {
-	var all []v1alpha1.Agent
+func (s *environment) honestAgents(ctx context.Context) ([]v1alpha1.Agent, error) {
+	var result []v1alpha1.Agent
 	for _, swarm := range s.honest {
 		agents := &v1alpha1.AgentList{}
 		if err := api.List(ctx, agents, client.InNamespace(swarm.Namespace), client.MatchingLabels{v1alpha1.LabelSwarm: honest}); err != nil {
 			return nil, err
 		}
-		all = append(all, agents.Items...)
+		result = append(result, agents.Items...)
 	}
-	return all, nil
+	return result, nil
 }
 
 // text is an object as JSON.

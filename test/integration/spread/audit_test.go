@@ -17,8 +17,8 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// audit is a moment in the audit log.
-type audit struct {
+// auditPosition is a moment in the audit log.
+type auditPosition struct {
 	at   time.Time
 	file os.FileInfo // as it was
 }
@@ -33,15 +33,15 @@ func auditLog() string {
 	return file
 }
 
-func now() audit {
+func currentAuditPosition() auditPosition {
 	GinkgoHelper()
 	info, err := os.Stat(auditLog())
 	Expect(err).NotTo(HaveOccurred())
-	return audit{time.Now(), info}
+	return auditPosition{time.Now(), info}
 }
 
 // lines are the lines of the log since then. It may have been renamed in the meantime, and another may have been begun.
-func (a audit) lines(each func(line []byte)) {
+func (a auditPosition) lines(visit func(line []byte)) {
 	GinkgoHelper()
 	names, err := filepath.Glob(strings.TrimSuffix(auditLog(), ".log") + "*.log")
 	Expect(err).NotTo(HaveOccurred())
@@ -61,7 +61,7 @@ func (a audit) lines(each func(line []byte)) {
 		lines := bufio.NewScanner(file)
 		lines.Buffer(nil, 1<<20)
 		for lines.Scan() {
-			each(lines.Bytes())
+			visit(lines.Bytes())
 		}
 		Expect(lines.Err()).NotTo(HaveOccurred())
 	}
@@ -80,36 +80,36 @@ func (r request) String() string {
 	return fmt.Sprintf("%s %s %s %s: %d", r.Received.Format("15:04:05.000"), r.Verb, what, r.ObjectRef.Name, r.Response.Code)
 }
 
-// takes reports whether a request has removed a pod.
-func (r request) takes() bool {
+// isRemoval reports whether a request has removed a pod.
+func (r request) isRemoval() bool {
 	of := r.ObjectRef
 	return of.Resource == "pods" && (r.Verb == "create" && of.Subresource == "eviction" || r.Verb == "delete")
 }
 
 // requests are the operator's since then.
-func (a audit) requests() []request {
+func (a auditPosition) requests() []request {
 	GinkgoHelper()
-	var found []request
+	var result []request
 	a.lines(func(line []byte) {
 		var one request
 		if bytes.Contains(line, []byte("swarm-operator/")) && json.Unmarshal(line, &one) == nil && strings.HasPrefix(one.UserAgent, "swarm-operator/") && one.Received.After(a.at) {
-			found = append(found, one)
+			result = append(result, one)
 		}
 	})
-	slices.SortFunc(found, func(a, b request) int { return a.Received.Compare(b.Received) })
-	return found
+	slices.SortFunc(result, func(a, b request) int { return a.Received.Compare(b.Received) })
+	return result
 }
 
 // requests are what the operator has asked for in the namespace.
-func (s *scene) requests() []request {
+func (s *environment) requests() []request {
 	GinkgoHelper()
-	return slices.DeleteFunc(s.since.requests(), func(r request) bool { return r.ObjectRef.Namespace != s.in })
+	return slices.DeleteFunc(s.since.requests(), func(r request) bool { return r.ObjectRef.Namespace != s.namespace })
 }
 
 // moves are the pods that the operator has taken away, in order.
-func (s *scene) moves() []request {
+func (s *environment) moves() []request {
 	GinkgoHelper()
-	return slices.DeleteFunc(s.requests(), func(r request) bool { return !r.takes() || r.Response.Code >= 300 })
+	return slices.DeleteFunc(s.requests(), func(r request) bool { return !r.isRemoval() || r.Response.Code >= 300 })
 }
 
 // verbs are the ways in which pods were taken away, each once.
@@ -121,8 +121,8 @@ func verbs(moves []request) []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// taken are the names of the pods that were taken away, in order.
-func taken(moves []request) []string {
+// removedPods are the names of the pods that were taken away, in order.
+func removedPods(moves []request) []string {
 	names := make([]string, 0, len(moves))
 	for _, move := range moves {
 		names = append(names, move.ObjectRef.Name)

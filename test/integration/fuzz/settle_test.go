@@ -28,28 +28,28 @@ import (
 const (
 	// resync is how often the operator looks at everything again.
 	resync = 5 * time.Second
-	// still is how long nothing is written once the operator has come to rest: everything was looked at twice.
-	still = 2*resync + 2*time.Second
-	// settled is how long it may take to come to rest.
-	settled = 3 * time.Minute
-	// mostRetries is how often one request may be refused within still: the back-off begins at 10 ms and doubles.
-	mostRetries = 12
-	// mostReconciles is how often one object may be reconciled within still: pools look each second while they wait for answers.
-	mostReconciles = 30
+	// quietPeriod is how long nothing is written once the operator has come to rest: everything was looked at twice.
+	quietPeriod = 2*resync + 2*time.Second
+	// settleTimeout is how long it may take to come to rest.
+	settleTimeout = 3 * time.Minute
+	// maxRetries is how often one request may be refused within still: the back-off begins at 10 ms and doubles.
+	maxRetries = 12
+	// maxReconciles is how often one object may be reconciled within still: pools look each second while they wait for answers.
+	maxReconciles = 30
 )
 
-// judge waits until the operator has come to rest, looks at what it has made of the objects, and deletes the namespace.
-func (r round) judge(ctx context.Context) {
+// settleAndCheck waits until the operator has come to rest, looks at what it has made of the objects, and deletes the namespace.
+func (r round) settleAndCheck(ctx context.Context) {
 	GinkgoHelper()
-	r.expectRest(ctx)
-	r.expectExplained(ctx)
-	r.operator.expectSound(ctx)
-	began, made := time.Now(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: r.in}}
+	r.expectQuiet(ctx)
+	r.expectConditions(ctx)
+	r.operator.expectHealthy(ctx)
+	began, made := time.Now(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: r.namespace}}
 	Expect(cluster.API.Delete(ctx, made)).To(Succeed())
 	Eventually(func(ctx context.Context) bool {
 		return apierrors.IsNotFound(cluster.API.Get(ctx, client.ObjectKeyFromObject(made), made))
-	}).WithContext(ctx).WithTimeout(deleted).Should(BeTrue(), func() string { return remaining(made) })
-	AddReportEntry(r.in, ReportEntryVisibilityAlways, fmt.Sprintf("deleted in %.1f s", time.Since(began).Seconds()))
+	}).WithContext(ctx).WithTimeout(namespaceDeletionTimeout).Should(BeTrue(), func() string { return remaining(made) })
+	AddReportEntry(r.namespace, ReportEntryVisibilityAlways, fmt.Sprintf("deleted in %.1f s", time.Since(began).Seconds()))
 }
 
 // remaining is the API server's message about a namespace that is being deleted.
@@ -63,9 +63,9 @@ func remaining(namespace *corev1.Namespace) string {
 	return strings.Join(text, "; ")
 }
 
-// expectRest waits until the operator writes nothing about the namespace any more and counts no errors, and shows that it then neither asks again nor
+// expectQuiet waits until the operator writes nothing about the namespace any more and counts no errors, and shows that it then neither asks again nor
 // looks at an object more often than its back-off and the resync allow.
-func (r round) expectRest(ctx context.Context) {
+func (r round) expectQuiet(ctx context.Context) {
 	GinkgoHelper()
 	began, lastError, failures := time.Now(), time.Now(), -1.0
 	Eventually(func(g Gomega) {
@@ -74,18 +74,18 @@ func (r round) expectRest(ctx context.Context) {
 		if counted != failures {
 			lastError, failures = time.Now(), counted
 		}
-		g.Expect(time.Since(lastError)).To(BeNumerically(">", still), "%v reconciles have failed", failures)
-		done := slices.DeleteFunc(r.writes(g, time.Now().Add(-still)), func(one audit.Request) bool { return one.Response.Code >= http.StatusBadRequest })
+		g.Expect(time.Since(lastError)).To(BeNumerically(">", quietPeriod), "%v reconciles have failed", failures)
+		done := slices.DeleteFunc(r.writes(g, time.Now().Add(-quietPeriod)), func(write audit.Request) bool { return write.Response.Code >= http.StatusBadRequest })
 		g.Expect(done).To(BeEmpty())
-	}).WithContext(ctx).WithTimeout(settled).WithPolling(time.Second).Should(Succeed())
-	rest := time.Now().Add(-still)
+	}).WithContext(ctx).WithTimeout(settleTimeout).WithPolling(time.Second).Should(Succeed())
+	rest := time.Now().Add(-quietPeriod)
 	refused := map[string]int{}
-	for _, one := range r.writes(Default, rest) {
-		refused[fmt.Sprint(one.Verb, " ", one.Object)]++
+	for _, write := range r.writes(Default, rest) {
+		refused[fmt.Sprint(write.Verb, " ", write.Object)]++
 	}
-	Expect(refused).To(Or(BeEmpty(), HaveEach(BeNumerically("<=", mostRetries))))
-	Expect(r.operator.reconciles(rest)).To(HaveEach(BeNumerically("<=", mostReconciles)))
-	AddReportEntry(r.in, ReportEntryVisibilityAlways, fmt.Sprintf("at rest after %.0f s", time.Since(began).Seconds()))
+	Expect(refused).To(Or(BeEmpty(), HaveEach(BeNumerically("<=", maxRetries))))
+	Expect(r.operator.reconciles(rest)).To(HaveEach(BeNumerically("<=", maxReconciles)))
+	AddReportEntry(r.namespace, ReportEntryVisibilityAlways, fmt.Sprintf("at rest after %.0f s", time.Since(began).Seconds()))
 }
 
 // reconciles are how often each controller has looked at each object since then.
@@ -108,12 +108,12 @@ func (r round) writes(g Gomega, since time.Time) []audit.Request {
 	all, err := audit.Requests("swarm-operator/")
 	g.Expect(err).NotTo(HaveOccurred())
 	return slices.DeleteFunc(all, func(one audit.Request) bool {
-		return !one.IsWrite() || one.Object.Namespace != r.in || one.Received.Before(since)
+		return !one.IsWrite() || one.Object.Namespace != r.namespace || one.Received.Before(since)
 	})
 }
 
-// expectSound shows that the process is up, and that nothing in it has panicked.
-func (o operator) expectSound(ctx context.Context) {
+// expectHealthy shows that the process is up, and that nothing in it has panicked.
+func (o operator) expectHealthy(ctx context.Context) {
 	GinkgoHelper()
 	Expect(o.session.ExitCode()).To(Equal(-1), "the operator runs")
 	Eventually(visit).WithContext(ctx).WithArguments("http://127.0.0.1:" + o.health + "/healthz").Should(Equal("ok"))
@@ -162,17 +162,17 @@ func visit(ctx context.Context, url string) (string, error) {
 	return string(text), err
 }
 
-// expectExplained checks every object. The operator reports nothing about paused ones, and nothing about snapshots: no controller has them
+// expectConditions checks every object. The operator reports nothing about paused ones, and nothing about snapshots: no controller has them
 // yet.
-func (r round) expectExplained(ctx context.Context) {
+func (r round) expectConditions(ctx context.Context) {
 	GinkgoHelper()
-	Eventually(r.unexplained).WithContext(ctx).WithTimeout(still).Should(BeEmpty())
+	Eventually(r.missingConditions).WithContext(ctx).WithTimeout(quietPeriod).Should(BeEmpty())
 }
 
-func (r round) unexplained(ctx context.Context) ([]string, error) {
+func (r round) missingConditions(ctx context.Context) ([]string, error) {
 	var missing []string
 	for _, list := range []client.ObjectList{&v1alpha1.SwarmList{}, &v1alpha1.AgentList{}, &v1alpha1.WorkerPoolList{}, &v1alpha1.TaskList{}} {
-		if err := cluster.API.List(ctx, list, client.InNamespace(r.in)); err != nil {
+		if err := cluster.API.List(ctx, list, client.InNamespace(r.namespace)); err != nil {
 			return nil, err
 		}
 		items, err := meta.ExtractList(list)
@@ -184,7 +184,7 @@ func (r round) unexplained(ctx context.Context) ([]string, error) {
 			if object.GetAnnotations()[v1alpha1.AnnotationPaused] == "true" || !object.GetDeletionTimestamp().IsZero() {
 				continue
 			}
-			if why := unexplained(object); why != "" {
+			if why := missingCondition(object); why != "" {
 				missing = append(missing, fmt.Sprintf("%T %s: %s", object, object.GetName(), why))
 			}
 		}
@@ -192,8 +192,8 @@ func (r round) unexplained(ctx context.Context) ([]string, error) {
 	return missing, nil
 }
 
-// unexplained is what an object does not say, "" for nothing.
-func unexplained(object client.Object) string {
+// missingCondition is what an object does not say, "" for nothing.
+func missingCondition(object client.Object) string {
 	generation := object.GetGeneration()
 	if task, isTask := object.(*v1alpha1.Task); isTask {
 		if task.Status.Phase == "" || task.Status.Reason == "" {

@@ -29,15 +29,15 @@ const (
 )
 
 // A fleet is the replicas of the operator, and the door through which the API server asks them in turn.
-type fleet struct {
+type operatorFleet struct {
 	port   string // of the door
 	folder string // of the certificate that the door and all replicas show
 	server *http.Server
 
-	lock     sync.Mutex
-	replicas []*replica
-	turn     int
-	asked    []question
+	lock            sync.Mutex
+	replicas        []*replica
+	nextIndex       int
+	webhookRequests []webhookRequest
 }
 
 // A replica is one process of the operator.
@@ -46,8 +46,8 @@ type replica struct {
 	session                        *gexec.Session
 }
 
-// begin starts one more replica, with the settings that all have and some more, and waits until it is ready.
-func (f *fleet) begin(ctx context.Context, settings ...string) *replica {
+// startReplica starts one more replica, with the settings that all have and some more, and waits until it is ready.
+func (f *operatorFleet) startReplica(ctx context.Context, settings ...string) *replica {
 	GinkgoHelper()
 	r := &replica{name: fmt.Sprintf("replica-%d", time.Now().UnixNano()), webhook: ports.Free(), health: ports.Free(), metrics: ports.Free()}
 	link := ports.Free()
@@ -71,18 +71,18 @@ func (f *fleet) begin(ctx context.Context, settings ...string) *replica {
 	return r
 }
 
-// crew starts replicas up to this number, until the spec ends.
-func (f *fleet) crew(ctx context.Context, size int) {
+// ensureReplicas starts replicas up to this number, until the spec ends.
+func (f *operatorFleet) ensureReplicas(ctx context.Context, size int) {
 	GinkgoHelper()
-	for len(f.all()) < size {
-		f.begin(ctx)
+	for len(f.listReplicas()) < size {
+		f.startReplica(ctx)
 	}
 	DeferCleanup(func(ctx SpecContext) {
-		if len(f.all()) == 0 {
-			f.begin(ctx)
+		if len(f.listReplicas()) == 0 {
+			f.startReplica(ctx)
 		}
-		for _, surplus := range f.all()[1:] {
-			f.end(surplus)
+		for _, surplus := range f.listReplicas()[1:] {
+			f.stopReplica(surplus)
 		}
 	})
 }
@@ -100,60 +100,60 @@ func (r *replica) ready(ctx context.Context) (int, error) {
 	return response.StatusCode, nil
 }
 
-func (f *fleet) all() []*replica {
+func (f *operatorFleet) listReplicas() []*replica {
 	f.lock.Lock()
 	defer f.lock.Unlock()
 	return slices.Clone(f.replicas)
 }
 
-// leave stops the door from sending requests to a replica.
-func (f *fleet) leave(r *replica) {
+// stopRouting stops the door from sending requests to a replica.
+func (f *operatorFleet) stopRouting(r *replica) {
 	f.lock.Lock()
 	defer f.lock.Unlock()
 	f.replicas = slices.DeleteFunc(f.replicas, func(one *replica) bool { return one == r })
 }
 
-// enter has the door send questions to a replica again.
-func (f *fleet) enter(r *replica) {
+// startRouting has the door send questions to a replica again.
+func (f *operatorFleet) startRouting(r *replica) {
 	f.lock.Lock()
 	defer f.lock.Unlock()
 	f.replicas = append(f.replicas, r)
 }
 
-// end stops a replica as Kubernetes would.
-func (f *fleet) end(r *replica) {
+// stopReplica stops a replica as Kubernetes would.
+func (f *operatorFleet) stopReplica(r *replica) {
 	GinkgoHelper()
-	f.leave(r)
+	f.stopRouting(r)
 	Eventually(r.session.Terminate()).Should(gexec.Exit())
 }
 
-// halt stops all replicas.
-func (f *fleet) halt() {
+// stopAll stops all replicas.
+func (f *operatorFleet) stopAll() {
 	GinkgoHelper()
-	for _, r := range f.all() {
-		f.end(r)
+	for _, r := range f.listReplicas() {
+		f.stopReplica(r)
 	}
 }
 
-// instead runs the operator with other settings, until the spec ends.
-func (f *fleet) instead(ctx context.Context, settings ...string) *replica {
+// replaceReplicas runs the operator with other settings, until the spec ends.
+func (f *operatorFleet) replaceReplicas(ctx context.Context, settings ...string) *replica {
 	GinkgoHelper()
-	f.halt()
-	other := f.begin(ctx, settings...)
+	f.stopAll()
+	replacement := f.startReplica(ctx, settings...)
 	DeferCleanup(func(ctx SpecContext) {
-		f.halt()
-		f.begin(ctx)
+		f.stopAll()
+		f.startReplica(ctx)
 	})
-	return other
+	return replacement
 }
 
 // leader is the replica that holds the Lease.
-func (f *fleet) leader(ctx context.Context) (*replica, error) {
+func (f *operatorFleet) leader(ctx context.Context) (*replica, error) {
 	lease := &coordinationv1.Lease{}
 	if err := api.Get(ctx, client.ObjectKey{Namespace: home, Name: "swarm-operator"}, lease); err != nil {
 		return nil, err
 	}
-	for _, r := range f.all() {
+	for _, r := range f.listReplicas() {
 		if lease.Spec.HolderIdentity != nil && strings.HasPrefix(*lease.Spec.HolderIdentity, r.name) {
 			return r, nil
 		}
@@ -161,27 +161,27 @@ func (f *fleet) leader(ctx context.Context) (*replica, error) {
 	return nil, nil
 }
 
-// led waits for a leader, and returns it.
-func (f *fleet) led(ctx context.Context) *replica {
+// awaitLeader waits for a leader, and returns it.
+func (f *operatorFleet) awaitLeader(ctx context.Context) *replica {
 	GinkgoHelper()
-	var found *replica
+	var result *replica
 	Eventually(func() (leader *replica, err error) {
-		found, err = f.leader(ctx)
-		return found, err
+		result, err = f.leader(ctx)
+		return result, err
 	}).ShouldNot(BeNil())
-	return found
+	return result
 }
 
 // next is the next replica in turn, nil without replicas.
-func (f *fleet) next() *replica {
+func (f *operatorFleet) next() *replica {
 	f.lock.Lock()
 	defer f.lock.Unlock()
 	if len(f.replicas) == 0 {
 		return nil
 	}
-	f.turn++
-	return f.replicas[f.turn%len(f.replicas)]
+	f.nextIndex++
+	return f.replicas[f.nextIndex%len(f.replicas)]
 }
 
-// trusting is for connections to replicas, which show the certificate of the door.
-var trusting = &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 100}
+// insecureTransport is for connections to replicas, which show the certificate of the door.
+var insecureTransport = &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 100}

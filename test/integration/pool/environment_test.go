@@ -27,45 +27,45 @@ const (
 )
 
 // A scene is a workload and its pool in a namespace of their own.
-type scene struct {
-	in   string
-	pool *v1alpha1.WorkerPool
+type environment struct {
+	namespace string
+	pool      *v1alpha1.WorkerPool
 }
 
 // spec is a change of a pool's spec.
 type spec func(*v1alpha1.WorkerPoolSpec)
 
-// empty is a namespace without anything.
-func empty(ctx context.Context) *scene {
+// newEnvironment is a namespace without anything.
+func newEnvironment(ctx context.Context) *environment {
 	GinkgoHelper()
-	s := &scene{in: namespace(ctx)}
+	s := &environment{namespace: namespace(ctx)}
 	DeferCleanup(func(ctx SpecContext) {
 		if CurrentSpecReport().Failed() {
-			GinkgoWriter.Printf("what the workers did:\n%s\n", workers.Journal(s.in))
+			GinkgoWriter.Printf("what the workers did:\n%s\n", workers.Journal(s.namespace))
 		}
-		Expect(workers.Journal(s.in).Verify()).To(Succeed(), "over the whole spec no worker had a job of another")
-		Expect(api.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.in}})).To(Succeed())
+		Expect(workers.Journal(s.namespace).Verify()).To(Succeed(), "over the whole spec no worker had a job of another")
+		Expect(api.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}})).To(Succeed())
 	})
 	return s
 }
 
-// stage is a StatefulSet with this many workers, whose pool has shared out the jobs.
-func stage(ctx context.Context, size int32, jobs []v1alpha1.Job, changes ...spec) *scene {
+// newStatefulSetPool is a StatefulSet with this many workers, whose pool has shared out the jobs.
+func newStatefulSetPool(ctx context.Context, size int32, jobs []v1alpha1.Job, changes ...spec) *environment {
 	GinkgoHelper()
-	s := empty(ctx)
+	s := newEnvironment(ctx)
 	s.statefulSet(ctx, size)
 	s.create(ctx, jobs, changes...)
-	s.settle(ctx)
+	s.awaitSettled(ctx)
 	return s
 }
 
 // statefulSet creates workers, and returns when all are Ready: a pool waits only a few seconds for workers that are starting, and shares
 // its jobs out again for each that comes later.
-func (s *scene) statefulSet(ctx context.Context, size int32) {
+func (s *environment) statefulSet(ctx context.Context, size int32) {
 	GinkgoHelper()
 	labels := map[string]string{"app": workload}
 	set := &appsv1.StatefulSet{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.in, Name: workload},
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: workload},
 		Spec: appsv1.StatefulSetSpec{
 			Replicas: &size, PodManagementPolicy: appsv1.ParallelPodManagement, ServiceName: workload,
 			Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: gang.Template(labels, config),
@@ -79,15 +79,15 @@ func (s *scene) statefulSet(ctx context.Context, size int32) {
 }
 
 // create makes the pool. Its workers are asked, and have all the time that they need.
-func (s *scene) create(ctx context.Context, jobs []v1alpha1.Job, changes ...spec) {
+func (s *environment) create(ctx context.Context, jobs []v1alpha1.Job, changes ...spec) {
 	GinkgoHelper()
-	s.pool = poolNamed(s.in, "streams", jobs, changes...)
+	s.pool = poolNamed(s.namespace, "streams", jobs, changes...)
 	Expect(api.Create(ctx, s.pool)).To(Succeed())
 }
 
-func poolNamed(in, name string, jobs []v1alpha1.Job, changes ...spec) *v1alpha1.WorkerPool {
+func poolNamed(ns, name string, jobs []v1alpha1.Job, changes ...spec) *v1alpha1.WorkerPool {
 	pool := &v1alpha1.WorkerPool{
-		ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: name},
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name},
 		Spec: v1alpha1.WorkerPoolSpec{
 			Workers: v1alpha1.WorkloadReference{Kind: v1alpha1.WorkloadStatefulSet, Name: workload}, Jobs: jobs,
 			Refresh: v1alpha1.PoolRefresh{Acknowledge: &v1alpha1.PoolAcknowledge{HTTPGet: v1alpha1.AcknowledgeHTTPGet{Port: gang.Port}}, DeadlineSeconds: 600},
@@ -99,8 +99,8 @@ func poolNamed(in, name string, jobs []v1alpha1.Job, changes ...spec) *v1alpha1.
 	return pool
 }
 
-// named are jobs by their names, which are separated by spaces.
-func named(names string) []v1alpha1.Job {
+// jobsNamed are jobs by their names, which are separated by spaces.
+func jobsNamed(names string) []v1alpha1.Job {
 	var jobs []v1alpha1.Job
 	for name := range strings.FieldsSeq(names) {
 		jobs = append(jobs, v1alpha1.Job{Name: name})
@@ -127,21 +127,21 @@ func change[T client.Object](ctx context.Context, object T, edit func(T)) {
 	}).Should(Succeed())
 }
 
-func (s *scene) change(ctx context.Context, edit spec) {
+func (s *environment) change(ctx context.Context, edit spec) {
 	GinkgoHelper()
 	change(ctx, s.pool, func(pool *v1alpha1.WorkerPool) { edit(&pool.Spec) })
 }
 
 // scale changes the size of the workload directly, as a user would.
-func (s *scene) scale(ctx context.Context, size int32) {
+func (s *environment) scale(ctx context.Context, size int32) {
 	GinkgoHelper()
-	change(ctx, &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: s.in, Name: workload}}, func(set *appsv1.StatefulSet) { set.Spec.Replicas = &size })
+	change(ctx, &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: workload}}, func(set *appsv1.StatefulSet) { set.Spec.Replicas = &size })
 }
 
 // source makes a ConfigMap with jobs, or changes it.
-func (s *scene) source(ctx context.Context, name, text string) {
+func (s *environment) source(ctx context.Context, name, text string) {
 	GinkgoHelper()
-	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.in, Name: name}, Data: map[string]string{"jobs": text}}
+	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}, Data: map[string]string{"jobs": text}}
 	if err := api.Create(ctx, object); err != nil {
 		Expect(client.IgnoreAlreadyExists(err)).To(Succeed())
 		Expect(api.Update(ctx, object)).To(Succeed())
@@ -149,36 +149,36 @@ func (s *scene) source(ctx context.Context, name, text string) {
 }
 
 // config is the ConfigMap that workers mount.
-func (s *scene) config(ctx context.Context) *corev1.ConfigMap {
+func (s *environment) config(ctx context.Context) *corev1.ConfigMap {
 	GinkgoHelper()
 	object := &corev1.ConfigMap{}
-	Expect(api.Get(ctx, client.ObjectKey{Namespace: s.in, Name: config}, object)).To(Succeed())
+	Expect(api.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: config}, object)).To(Succeed())
 	return object
 }
 
 // text is what workers mount.
-func (s *scene) text(ctx context.Context) string {
+func (s *environment) text(ctx context.Context) string {
 	GinkgoHelper()
 	return s.config(ctx).Data["config.yml"]
 }
 
-func (s *scene) file(ctx context.Context) (roster.File, error) {
+func (s *environment) file(ctx context.Context) (roster.File, error) {
 	object := &corev1.ConfigMap{}
-	if err := api.Get(ctx, client.ObjectKey{Namespace: s.in, Name: config}, object); err != nil {
+	if err := api.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: config}, object); err != nil {
 		return roster.File{}, err
 	}
 	return roster.ParseFile(object.Data["config.yml"])
 }
 
 // lists are the published lists, by worker.
-func (s *scene) lists(ctx context.Context) map[string][]string {
+func (s *environment) lists(ctx context.Context) map[string][]string {
 	GinkgoHelper()
 	file, err := s.file(ctx)
 	Expect(err).NotTo(HaveOccurred())
-	return listsOf(file)
+	return jobsByWorker(file)
 }
 
-func listsOf(file roster.File) map[string][]string {
+func jobsByWorker(file roster.File) map[string][]string {
 	lists := map[string][]string{}
 	for _, entry := range file.Workers {
 		if len(entry.Jobs) > 0 {
@@ -189,21 +189,21 @@ func listsOf(file roster.File) map[string][]string {
 }
 
 // version is that of the published file.
-func (s *scene) version(ctx context.Context) int64 {
+func (s *environment) version(ctx context.Context) int64 {
 	GinkgoHelper()
 	file, err := s.file(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	return file.Version
 }
 
-// settle waits until the pool has answered its spec and reports that it has converged, and the workers run what is published.
-func (s *scene) settle(ctx context.Context) {
+// awaitSettled waits until the pool has answered its spec and reports that it has converged, and the workers run what is published.
+func (s *environment) awaitSettled(ctx context.Context) {
 	GinkgoHelper()
-	Eventually(s.unsettled).WithContext(ctx).Should(BeEmpty())
+	Eventually(s.unsettledReason).WithContext(ctx).Should(BeEmpty())
 }
 
-// unsettled is why the pool is not as it should be.
-func (s *scene) unsettled(ctx context.Context) (string, error) {
+// unsettledReason is why the pool is not as it should be.
+func (s *environment) unsettledReason(ctx context.Context) (string, error) {
 	if err := api.Get(ctx, client.ObjectKeyFromObject(s.pool), s.pool); err != nil {
 		return "", err
 	}
@@ -211,26 +211,26 @@ func (s *scene) unsettled(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	status, running := s.pool.Status, workers.Journal(s.in).Running()
+	status, running := s.pool.Status, workers.Journal(s.namespace).Running()
 	switch {
 	case status.ObservedGeneration != s.pool.Generation:
 		return "the spec is not answered", nil
 	case !meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionConverged):
-		return s.said(ctx, v1alpha1.ConditionConverged), nil
+		return s.conditionText(ctx, v1alpha1.ConditionConverged), nil
 	case status.Version != file.Version:
 		return fmt.Sprintf("status has version %d, the file %d", status.Version, file.Version), nil
-	case fmt.Sprint(running) != fmt.Sprint(listsOf(file)):
-		return fmt.Sprintf("%v runs, and %v is published", running, listsOf(file)), nil
+	case fmt.Sprint(running) != fmt.Sprint(jobsByWorker(file)):
+		return fmt.Sprintf("%v runs, and %v is published", running, jobsByWorker(file)), nil
 	}
 	return "", nil
 }
 
-// said is a condition in one line.
-func (s *scene) said(ctx context.Context, condition string) string {
-	return said(ctx, s.pool, condition)
+// conditionText is a condition in one line.
+func (s *environment) conditionText(ctx context.Context, condition string) string {
+	return conditionTextOf(ctx, s.pool, condition)
 }
 
-func said(ctx context.Context, pool *v1alpha1.WorkerPool, condition string) string {
+func conditionTextOf(ctx context.Context, pool *v1alpha1.WorkerPool, condition string) string {
 	if err := api.Get(ctx, client.ObjectKeyFromObject(pool), pool); err != nil {
 		return err.Error()
 	}
@@ -244,67 +244,67 @@ func said(ctx context.Context, pool *v1alpha1.WorkerPool, condition string) stri
 	return fmt.Sprintf("%s %s: %s", found.Status, found.Reason, found.Message)
 }
 
-// degraded waits until the pool reports what is wrong, as a condition and as an event.
-func (s *scene) degraded(ctx context.Context, reason v1alpha1.Reason, message string) {
+// awaitDegraded waits until the pool reports what is wrong, as a condition and as an event.
+func (s *environment) awaitDegraded(ctx context.Context, reason v1alpha1.Reason, message string) {
 	GinkgoHelper()
-	Eventually(s.said).WithContext(ctx).WithArguments(v1alpha1.ConditionDegraded).Should(And(HavePrefix("True "+string(reason)+": "), ContainSubstring(message)))
-	Expect(s.said(ctx, v1alpha1.ConditionReady)).To(HavePrefix("False " + string(reason) + ": "))
+	Eventually(s.conditionText).WithContext(ctx).WithArguments(v1alpha1.ConditionDegraded).Should(And(HavePrefix("True "+string(reason)+": "), ContainSubstring(message)))
+	Expect(s.conditionText(ctx, v1alpha1.ConditionReady)).To(HavePrefix("False " + string(reason) + ": "))
 	Eventually(s.events).WithContext(ctx).Should(ContainElement(HavePrefix("Warning " + string(reason) + ": ")))
 }
 
-// sound waits until nothing is wrong any more.
-func (s *scene) sound(ctx context.Context) {
+// awaitNotDegraded waits until nothing is wrong any more.
+func (s *environment) awaitNotDegraded(ctx context.Context) {
 	GinkgoHelper()
-	Eventually(s.said).WithContext(ctx).WithArguments(v1alpha1.ConditionDegraded).Should(HavePrefix("False"))
+	Eventually(s.conditionText).WithContext(ctx).WithArguments(v1alpha1.ConditionDegraded).Should(HavePrefix("False"))
 }
 
 // waiting waits until the pool reports that it waits for the worker.
-func (s *scene) waiting(ctx context.Context, worker string) {
+func (s *environment) waiting(ctx context.Context, worker string) {
 	GinkgoHelper()
-	Eventually(s.said).WithContext(ctx).WithArguments(v1alpha1.ConditionConverged).Should(And(HavePrefix("False Converging: waiting for "), ContainSubstring(worker+": ")))
+	Eventually(s.conditionText).WithContext(ctx).WithArguments(v1alpha1.ConditionConverged).Should(And(HavePrefix("False Converging: waiting for "), ContainSubstring(worker+": ")))
 }
 
 // events returns the events about the pool.
-func (s *scene) events(ctx context.Context) ([]string, error) {
+func (s *environment) events(ctx context.Context) ([]string, error) {
 	list := &corev1.EventList{}
-	err := api.List(ctx, list, client.InNamespace(s.in))
-	var all []string
+	err := api.List(ctx, list, client.InNamespace(s.namespace))
+	var messages []string
 	for _, event := range list.Items {
 		if event.InvolvedObject.Name == s.pool.Name {
-			all = append(all, fmt.Sprintf("%s %s: %s", event.Type, event.Reason, event.Message))
+			messages = append(messages, fmt.Sprintf("%s %s: %s", event.Type, event.Reason, event.Message))
 		}
 	}
-	return all, err
+	return messages, err
 }
 
-func (s *scene) pod(ctx context.Context, name string) *corev1.Pod {
+func (s *environment) pod(ctx context.Context, name string) *corev1.Pod {
 	GinkgoHelper()
 	pod := &corev1.Pod{}
-	Expect(api.Get(ctx, client.ObjectKey{Namespace: s.in, Name: name}, pod)).To(Succeed())
+	Expect(api.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: name}, pod)).To(Succeed())
 	return pod
 }
 
 // uid is that of a pod, "" while there is none.
-func (s *scene) uid(ctx context.Context, name string) (string, error) {
+func (s *environment) uid(ctx context.Context, name string) (string, error) {
 	pod := &corev1.Pod{}
-	err := client.IgnoreNotFound(api.Get(ctx, client.ObjectKey{Namespace: s.in, Name: name}, pod))
+	err := client.IgnoreNotFound(api.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: name}, pod))
 	return string(pod.UID), err
 }
 
 // worker is that of a pod that runs.
-func (s *scene) worker(name string) *gang.Worker {
+func (s *environment) worker(name string) *gang.Worker {
 	GinkgoHelper()
-	found := workers.Worker(s.in, name)
+	found := workers.Worker(s.namespace, name)
 	Expect(found).NotTo(BeNil(), "pod %s has a worker", name)
 	return found
 }
 
 // readiness is the kubelet's report about pods, of all at the same moment.
-func (s *scene) readiness(ctx context.Context, status corev1.ConditionStatus, pods ...string) {
+func (s *environment) readiness(ctx context.Context, status corev1.ConditionStatus, pods ...string) {
 	GinkgoHelper()
 	patch := fmt.Appendf(nil, `{"status":{"conditions":[{"type":"Ready","status":%q,"lastTransitionTime":%q}]}}`, status, time.Now().UTC().Format(time.RFC3339))
 	for _, pod := range pods {
-		object := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.in, Name: pod}}
+		object := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: pod}}
 		Expect(api.Status().Patch(ctx, object, client.RawPatch(types.StrategicMergePatchType, patch))).To(Succeed())
 	}
 }
