@@ -25,71 +25,71 @@ func certified(gates ...string) {
 	BeforeAll(func(ctx SpecContext) {
 		start(gates...)
 		install(ctx)
-		entrance.ExtendTimeout(ctx)
+		webhook.ExtendTimeout(ctx)
 	})
 
 	It("is the one that replicas show, and pods are given their places", func(ctx SpecContext) {
-		awaitShown(ctx, entrance.ReplicaAddresses(ctx))
-		deployed := covered(ctx)
-		Expect(entrance.API.Patch(ctx, deployed, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"paused":false}}`)))).To(Succeed())
+		awaitServed(ctx, webhook.ReplicaAddresses(ctx))
+		deployment := coveredDeployment(ctx)
+		Expect(webhook.API.Patch(ctx, deployment, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"paused":false}}`)))).To(Succeed())
 		Eventually(func(g Gomega) {
-			found, err := pods(ctx, deployed)
+			found, err := pods(ctx, deployment)
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(found).To(HaveLen(4))
 			g.Expect(found).To(HaveEach(Satisfy(func(pod corev1.Pod) bool { return chronicle.IsAvailable(&pod) })))
 		}).WithContext(ctx).Should(Succeed())
-		Expect(pods(ctx, deployed)).To(HaveEach(Satisfy(func(pod corev1.Pod) bool { return gate.IsPlaced(&pod) })))
+		Expect(pods(ctx, deployment)).To(HaveEach(Satisfy(func(pod corev1.Pod) bool { return gate.IsPlaced(&pod) })))
 	})
 
 	It("is known by caBundle, which only cert-manager writes", func(ctx SpecContext) {
-		covered(ctx)
-		writers, version := written(ctx)
+		coveredDeployment(ctx)
+		writers, version := configurationWriters(ctx)
 		Expect(writers).To(HaveExactElements("cert-manager-cainjector"))
 		Consistently(func() string {
-			_, now := written(ctx)
+			_, now := configurationWriters(ctx)
 			return now
-		}).WithContext(ctx).WithTimeout(brief).Should(Equal(version), "at rest")
+		}).WithContext(ctx).WithTimeout(quietPeriod).Should(Equal(version), "at rest")
 	})
 
 	It("is renewed, and no pod goes without its place", func(ctx SpecContext) {
-		renewed(ctx, func() { renew(ctx, shown) })
+		expectRenewalWithoutDowntime(ctx, func() { renew(ctx, servingCertificate) })
 	})
 
 	It("is good while its CA is renewed, and no pod goes without its place", func(ctx SpecContext) {
-		renewed(ctx, func() {
+		expectRenewalWithoutDowntime(ctx, func() {
 			renew(ctx, signing)
 			By("it signs from now on")
-			renew(ctx, shown)
+			renew(ctx, servingCertificate)
 		})
 	})
 }
 
-// renewed proves that certificates can change while pods are made.
-func renewed(ctx context.Context, change func()) {
+// expectRenewalWithoutDowntime proves that certificates can change while pods are made.
+func expectRenewalWithoutDowntime(ctx context.Context, change func()) {
 	GinkgoHelper()
-	at, ignores := entrance.ReplicaAddresses(ctx), entrance.FailOpenCount(ctx)
-	stream := entrance.StartPodStream(ctx, covered(ctx), at)
+	at, failOpenCount := webhook.ReplicaAddresses(ctx), webhook.FailOpenCount(ctx)
+	stream := webhook.StartPodStream(ctx, coveredDeployment(ctx), at)
 	stream.AwaitPods(ctx)
 	change()
 	awaitTrusted(ctx)
 	By("replicas show the former one until their kubelets have looked")
 	stream.AwaitPods(ctx)
-	hasten(ctx)
-	awaitShown(ctx, at)
+	refreshSecretVolumes(ctx)
+	awaitServed(ctx, at)
 	stream.AwaitPods(ctx)
 	stream.ExpectAllPlaced(60)
-	Expect(entrance.FailOpenCount(ctx)).To(Equal(ignores), "by the API server's own count")
+	Expect(webhook.FailOpenCount(ctx)).To(Equal(failOpenCount), "by the API server's own count")
 }
 
-// written returns the field managers of caBundle, and the version of the configuration.
-func written(ctx context.Context) (writers []string, version string) {
+// configurationWriters returns the field managers of caBundle, and the version of the configuration.
+func configurationWriters(ctx context.Context) (writers []string, version string) {
 	GinkgoHelper()
-	found, err := entrance.Configuration(ctx)
+	configuration, err := webhook.Configuration(ctx)
 	Expect(err).NotTo(HaveOccurred())
-	for _, entry := range found.ManagedFields {
+	for _, entry := range configuration.ManagedFields {
 		if strings.Contains(entry.FieldsV1.GetRawString(), `"f:caBundle"`) {
 			writers = append(writers, entry.Manager)
 		}
 	}
-	return writers, found.ResourceVersion
+	return writers, configuration.ResourceVersion
 }

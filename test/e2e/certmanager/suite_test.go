@@ -17,23 +17,23 @@ import (
 )
 
 const (
-	patience = time.Minute
-	// brief is how long something is watched that must not change.
-	brief = 5 * time.Second
+	timeout = time.Minute
+	// quietPeriod is how long something is watched that must not change.
+	quietPeriod = 5 * time.Second
 )
 
-// entrance is set once, before the first spec.
-var entrance gate.Webhook
+// webhook is set once, before the first spec.
+var webhook gate.Webhook
 
 func TestCertManager(t *testing.T) {
-	field.Prepare(t, patience)
+	field.Prepare(t, timeout)
 	RunSpecs(t, "The operator with cert-manager [R19/suites-pass]")
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
 	harm.SkipOnForeignCluster()
-	entrance = gate.Webhook{Cluster: field.Connect()}
-	entrance.AwaitOperator(ctx)
+	webhook = gate.Webhook{Cluster: field.Connect()}
+	webhook.AwaitOperator(ctx)
 	installKinds(ctx)
 })
 

@@ -9,15 +9,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// covered is a Deployment in a namespace of the spec's own, which the API server asks about already. It is paused.
-func covered(ctx context.Context) *appsv1.Deployment {
+// coveredDeployment is a Deployment in a namespace of the spec's own, which the API server asks about already. It is paused.
+func coveredDeployment(ctx context.Context) *appsv1.Deployment {
 	GinkgoHelper()
-	return entrance.CoveredDeployment(ctx, "swarm-e2e-certmanager-")
+	return webhook.CoveredDeployment(ctx, "swarm-e2e-certmanager-")
 }
 
 // pods are the pods of the Deployment.
-func pods(ctx context.Context, of *appsv1.Deployment) ([]corev1.Pod, error) {
+func pods(ctx context.Context, deployment *appsv1.Deployment) ([]corev1.Pod, error) {
 	list := &corev1.PodList{}
-	err := entrance.API.List(ctx, list, client.InNamespace(of.Namespace))
+	err := webhook.API.List(ctx, list, client.InNamespace(deployment.Namespace))
 	return list.Items, err
 }

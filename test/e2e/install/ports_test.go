@@ -36,7 +36,7 @@ var _ = Describe("The operator's ports", func() {
 		Expect(status(ctx, url, "")).To(Equal(http.StatusUnauthorized), "without a token")
 		Expect(status(ctx, url, "forged")).NotTo(Equal(http.StatusOK), "with a forged token")
 		Expect(status(ctx, url, stranger)).To(Equal(http.StatusForbidden), "without the right")
-		code, text := answer(ctx, url, reader)
+		code, text := get(ctx, url, reader)
 		Expect(code).To(Equal(http.StatusOK))
 		Expect(text).To(ContainSubstring(`leader_election_master_status{name="swarm-operator"}`))
 	})
@@ -75,11 +75,11 @@ func allowMetrics(ctx context.Context, namespace, name string) {
 
 func status(ctx context.Context, url, token string) int {
 	GinkgoHelper()
-	code, _ := answer(ctx, url, token)
+	code, _ := get(ctx, url, token)
 	return code
 }
 
-func answer(ctx context.Context, url, token string) (int, string) {
+func get(ctx context.Context, url, token string) (int, string) {
 	GinkgoHelper()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	Expect(err).NotTo(HaveOccurred())

@@ -21,7 +21,7 @@ var _ = Describe("The operator's service account", func() {
 		Expect(err).NotTo(HaveOccurred())
 		granted := deploy.RightsOf(roles)
 		for _, where := range []string{system, namespace(ctx)} {
-			Expect(rights(ctx, where)).To(Equal(within(where, granted)), "rights in namespace %s", where)
+			Expect(rights(ctx, where)).To(Equal(rightsIn(where, granted)), "rights in namespace %s", where)
 		}
 	})
 
@@ -35,18 +35,18 @@ var _ = Describe("The operator's service account", func() {
 // rights are what the operator may do in a namespace, beyond what every service account may, as `kubectl auth can-i --list` has it.
 func rights(ctx context.Context, where string) []deploy.Right {
 	GinkgoHelper()
-	everybody := listed(ctx, where, "any-account")
-	return slices.DeleteFunc(listed(ctx, where, account), func(right deploy.Right) bool { return slices.Contains(everybody, right) })
+	everybody := listRights(ctx, where, "any-account")
+	return slices.DeleteFunc(listRights(ctx, where, account), func(right deploy.Right) bool { return slices.Contains(everybody, right) })
 }
 
-func listed(ctx context.Context, where, account string) []deploy.Right {
+func listRights(ctx context.Context, namespace, account string) []deploy.Right {
 	GinkgoHelper()
 	config := rest.CopyConfig(cluster.Config)
 	config.Impersonate = rest.ImpersonationConfig{
 		UserName: "system:serviceaccount:" + system + ":" + account,
 		Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + system, "system:authenticated"},
 	}
-	review := &authorizationv1.SelfSubjectRulesReview{Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: where}}
+	review := &authorizationv1.SelfSubjectRulesReview{Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: namespace}}
 	impersonated, err := client.New(config, client.Options{Scheme: api.Scheme()})
 	Expect(err).NotTo(HaveOccurred())
 	Expect(impersonated.Create(ctx, review)).To(Succeed())
@@ -58,16 +58,16 @@ func listed(ctx context.Context, where, account string) []deploy.Right {
 	for _, rule := range review.Status.NonResourceRules {
 		rules = append(rules, rbacv1.PolicyRule{Verbs: rule.Verbs, NonResourceURLs: rule.NonResourceURLs})
 	}
-	return deploy.SortRights(deploy.Split(where, rules))
+	return deploy.SortRights(deploy.Split(namespace, rules))
 }
 
-// within are the rights that hold in a namespace.
-func within(where string, granted []deploy.Right) []deploy.Right {
-	var some []deploy.Right
+// rightsIn are the rights that hold in a namespace.
+func rightsIn(where string, granted []deploy.Right) []deploy.Right {
+	var result []deploy.Right
 	for _, right := range granted {
 		if right.Scope == deploy.Everywhere || right.Scope == where {
-			some = append(some, deploy.Right{Scope: where, Resource: right.Resource, Verbs: right.Verbs})
+			result = append(result, deploy.Right{Scope: where, Resource: right.Resource, Verbs: right.Verbs})
 		}
 	}
-	return deploy.SortRights(some)
+	return deploy.SortRights(result)
 }

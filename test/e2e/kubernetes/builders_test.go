@@ -67,10 +67,10 @@ func httpServer() *workload {
 // idler waits for others to run commands in it.
 func idler() *workload { return probe("sleep") }
 
-// on lets the scheduler choose no other node.
-func (w *workload) on(node string) *workload {
+// onNode lets the scheduler choose no other node.
+func (w *workload) onNode(node string) *workload {
 	w.spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
-		RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{named(node)}},
+		RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{nodeNameTerm(node)}},
 	}}
 	return w
 }
@@ -78,12 +78,12 @@ func (w *workload) on(node string) *workload {
 // preferring has the scheduler choose another node only if it must.
 func (w *workload) preferring(node string) *workload {
 	w.spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
-		PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{Weight: 100, Preference: named(node)}},
+		PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{Weight: 100, Preference: nodeNameTerm(node)}},
 	}}
 	return w
 }
 
-func named(node string) corev1.NodeSelectorTerm {
+func nodeNameTerm(node string) corev1.NodeSelectorTerm {
 	return corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{
 		{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node}},
 	}}

@@ -20,25 +20,25 @@ func kubectl(ctx context.Context, arguments ...string) (string, error) {
 	return run(ctx, "kubectl", arguments...)
 }
 
-// inside runs the probe in the container of a pod.
-func inside(ctx context.Context, pod *corev1.Pod, arguments ...string) (string, error) {
+// execProbe runs the probe in the container of a pod.
+func execProbe(ctx context.Context, pod *corev1.Pod, arguments ...string) (string, error) {
 	return kubectl(ctx, append([]string{"exec", "--namespace", pod.Namespace, pod.Name, "--", "/probe"}, arguments...)...)
 }
 
-// answer is the response of an HTTP server to a pod.
-func answer(ctx context.Context, to *corev1.Pod, url string) (string, error) {
-	return inside(ctx, to, "get", "--timeout", "2s", url)
+// fetchFrom is the response of an HTTP server to a pod.
+func fetchFrom(ctx context.Context, pod *corev1.Pod, url string) (string, error) {
+	return execProbe(ctx, pod, "get", "--timeout", "2s", url)
 }
 
 // addresses are what a name means to a pod.
-func addresses(ctx context.Context, to *corev1.Pod, name string) ([]string, error) {
-	found, err := inside(ctx, to, "lookup", "--timeout", "2s", name)
+func addresses(ctx context.Context, pod *corev1.Pod, name string) ([]string, error) {
+	found, err := execProbe(ctx, pod, "lookup", "--timeout", "2s", name)
 	return strings.Fields(found), err
 }
 
 // content is what a pod reads in a file.
 func content(ctx context.Context, pod *corev1.Pod, path string) (string, error) {
-	return inside(ctx, pod, "cat", path)
+	return execProbe(ctx, pod, "cat", path)
 }
 
 // devcluster runs the program that made our own cluster.
@@ -65,7 +65,7 @@ func skipUnlessOwnCluster() {
 
 // run returns what a program printed, without the last line's end, also when it failed.
 func run(ctx context.Context, program string, arguments ...string) (string, error) {
-	ctx, stop := context.WithTimeout(ctx, 2*patience)
+	ctx, stop := context.WithTimeout(ctx, 2*timeout)
 	defer stop()
 	command := exec.CommandContext(ctx, program, arguments...)
 	var out, complaints bytes.Buffer

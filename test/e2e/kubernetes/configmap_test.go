@@ -29,13 +29,13 @@ var _ = Describe("A mounted ConfigMap that changes", func() {
 
 		changed := change(ctx, config, "new")
 		nudge(ctx, nudged, "2")
-		Eventually(version).WithContext(ctx).WithArguments(nudged).WithTimeout(withoutTheKubeletsOwn).Should(Equal("new"))
+		Eventually(version).WithContext(ctx).WithArguments(nudged).WithTimeout(nudgeTimeout).Should(Equal("new"))
 		AddReportEntry("the changed ConfigMap was seen after", ReportEntryVisibilityAlways, fmt.Sprintf("%.1f s", time.Since(changed).Seconds()))
 	})
 })
 
-// withoutTheKubeletsOwn is so short that only the nudge can have brought what is seen by then.
-const withoutTheKubeletsOwn = 30 * time.Second
+// nudgeTimeout is so short that only the nudge can have brought what is seen by then.
+const nudgeTimeout = 30 * time.Second
 
 // change writes a new version and gives the time of it.
 func change(ctx context.Context, config *corev1.ConfigMap, version string) time.Time {
@@ -46,7 +46,7 @@ func change(ctx context.Context, config *corev1.ConfigMap, version string) time.
 
 // reader is on the second node, so that a spec that hurts the first has no part in the measurement.
 func reader() *workload {
-	return idler().on(nodes[1]).mounting("config", corev1.VolumeSource{
+	return idler().onNode(nodes[1]).mounting("config", corev1.VolumeSource{
 		ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "config"}},
 	})
 }

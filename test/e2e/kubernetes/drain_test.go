@@ -18,7 +18,7 @@ var _ = Describe("A drained node", Serial, func() {
 		Expect(awaitServing(ctx, "web", 2)).To(HaveEach(HaveField("Spec.NodeName", drained)))
 		store := awaitReady(ctx, "store-0")
 		Expect(store.Spec.NodeName).To(Equal(drained))
-		Expect(inside(ctx, store, "write", "/data/note", "carried along")).To(BeEmpty())
+		Expect(execProbe(ctx, store, "write", "/data/note", "carried along")).To(BeEmpty())
 
 		DeferCleanup(uncordon, drained)
 		Expect(drain(ctx, drained)).To(ContainSubstring("drained"))
@@ -30,13 +30,13 @@ var _ = Describe("A drained node", Serial, func() {
 		Expect(fetch(ctx, nodeNamed(drained))).To(HaveField("Spec.Unschedulable", BeTrue()))
 
 		uncordon(ctx, drained)
-		started(ctx, idler().on(drained).pod("newcomer"))
+		startPod(ctx, idler().onNode(drained).pod("newcomer"))
 	})
 })
 
 // drain takes only this spec's pods off the node: a shared cluster may have others.
 func drain(ctx context.Context, node string) (string, error) {
-	return kubectl(ctx, "drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout", patience.String(),
+	return kubectl(ctx, "drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout", timeout.String(),
 		"--pod-selector", spaceLabel+"="+namespace)
 }
 

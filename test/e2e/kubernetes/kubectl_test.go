@@ -16,14 +16,14 @@ var _ = Describe("kubectl", func() {
 	})
 
 	It("runs commands in a pod and passes on how they ended", func(ctx SpecContext) {
-		pod := started(ctx, idler().pod("idler"))
-		Expect(inside(ctx, pod, "env", "HOSTNAME")).To(Equal("idler"))
+		pod := startPod(ctx, idler().pod("idler"))
+		Expect(execProbe(ctx, pod, "env", "HOSTNAME")).To(Equal("idler"))
 
-		_, err := inside(ctx, pod, "cat", "/missing")
+		_, err := execProbe(ctx, pod, "cat", "/missing")
 		Expect(exitCode(err)).To(Equal(1))
 		Expect(err).To(MatchError(ContainSubstring("no such file")))
 		// kubectl's own failures end with 1: only the command can have returned 2.
-		_, err = inside(ctx, pod, "no-such-command")
+		_, err = execProbe(ctx, pod, "no-such-command")
 		Expect(exitCode(err)).To(Equal(2))
 	})
 })

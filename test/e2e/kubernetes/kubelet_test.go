@@ -15,32 +15,32 @@ var _ = Describe("A killed kubelet", Serial, func() {
 
 	It("takes no pod with it, and after its restart takes up what waited for it", func(ctx SpecContext) {
 		node, kubelet := nodes[0], nodes[0]+"/kubelet"
-		old := started(ctx, httpServer().on(node).pod("old"))
-		witness := started(ctx, idler().on(nodes[1]).pod("witness"))
+		old := startPod(ctx, httpServer().onNode(node).pod("old"))
+		witness := startPod(ctx, idler().onNode(nodes[1]).pod("witness"))
 
-		DeferCleanup(revive, kubelet)
+		DeferCleanup(restartComponent, kubelet)
 		Expect(devcluster(ctx, "kill", kubelet)).To(BeEmpty())
 		Expect(state(ctx, kubelet)).To(Equal("killed"))
 
-		waiting := idler().on(node).pod("waiting")
+		waiting := idler().onNode(node).pod("waiting")
 		create(ctx, waiting)
 		Eventually(fetch[*corev1.Pod]).WithContext(ctx).WithArguments(waiting).Should(HaveField("Spec.NodeName", node), "the node is not given up yet")
-		Expect(answer(ctx, witness, url(old.Status.PodIP))).To(Equal("old"), "its process runs without a kubelet")
+		Expect(fetchFrom(ctx, witness, url(old.Status.PodIP))).To(Equal("old"), "its process runs without a kubelet")
 		Expect(fetch(ctx, waiting)).To(HaveField("Status.ContainerStatuses", BeEmpty()), "no kubelet runs to start it")
 
 		Expect(devcluster(ctx, "restart", kubelet)).To(BeEmpty())
 		Eventually(state).WithContext(ctx).WithArguments(kubelet).Should(Equal("running"))
 		awaitReady(ctx, "waiting")
-		Eventually(fetch[*corev1.Node]).WithContext(ctx).WithArguments(nodeNamed(node)).Should(Satisfy(nodeReady))
+		Eventually(fetch[*corev1.Node]).WithContext(ctx).WithArguments(nodeNamed(node)).Should(Satisfy(isNodeReady))
 		Expect(containerOf(awaitReady(ctx, "old"))).To(Equal(containerOf(old)), "the new kubelet found the old container and left it alone")
-		Expect(answer(ctx, witness, url(old.Status.PodIP))).To(Equal("old"))
+		Expect(fetchFrom(ctx, witness, url(old.Status.PodIP))).To(Equal("old"))
 	})
 })
 
 func containerOf(pod *corev1.Pod) string { return pod.Status.ContainerStatuses[0].ContainerID }
 
-// revive leaves a kubelet behind for the next spec, whatever became of this one.
-func revive(ctx SpecContext, component string) {
+// restartComponent leaves a kubelet behind for the next spec, whatever became of this one.
+func restartComponent(ctx SpecContext, component string) {
 	if now, err := state(ctx, component); err == nil && now == "running" {
 		return
 	}
@@ -50,17 +50,17 @@ func revive(ctx SpecContext, component string) {
 // state is the state of a component of the cluster.
 func state(ctx context.Context, component string) (string, error) {
 	// The command also exits with an error when not everything runs: what it printed decides.
-	printed, failure := devcluster(ctx, "status", "--output", "json")
+	output, failure := devcluster(ctx, "status", "--output", "json")
 	var status struct {
 		Components []struct{ Name, State string }
 	}
-	if err := json.Unmarshal([]byte(printed), &status); err != nil {
-		return "", fmt.Errorf("decode status %q (%w): %w", printed, failure, err)
+	if err := json.Unmarshal([]byte(output), &status); err != nil {
+		return "", fmt.Errorf("decode status %q (%w): %w", output, failure, err)
 	}
 	for _, one := range status.Components {
 		if one.Name == component {
 			return one.State, nil
 		}
 	}
-	return "", fmt.Errorf("find %s in status: %s", component, printed)
+	return "", fmt.Errorf("find %s in status: %s", component, output)
 }

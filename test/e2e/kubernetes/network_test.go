@@ -9,7 +9,7 @@ import (
 var _ = Describe("A headless Service", func() {
 	It("is a name for all its pods, and each pod has a name below it", func(ctx SpecContext) {
 		create(ctx, headless("web"), httpServer().statefulSet("web", 2))
-		client := started(ctx, idler().pod("client"))
+		client := startPod(ctx, idler().pod("client"))
 		pods := awaitServing(ctx, "web", 2)
 		domain := "web." + namespace + ".svc.cluster.local"
 
@@ -17,7 +17,7 @@ var _ = Describe("A headless Service", func() {
 			Should(ConsistOf(pods[0].Status.PodIP, pods[1].Status.PodIP))
 		for _, pod := range pods {
 			Eventually(addresses).WithContext(ctx).WithArguments(client, pod.Name+"."+domain).Should(HaveExactElements(pod.Status.PodIP))
-			Expect(answer(ctx, client, url(pod.Name+".web"))).To(Equal(pod.Name), "by the short name, too")
+			Expect(fetchFrom(ctx, client, url(pod.Name+".web"))).To(Equal(pod.Name), "by the short name, too")
 		}
 	})
 })
@@ -30,15 +30,15 @@ var _ = Describe("A ClusterIP Service", func() {
 		}
 		web := service("web")
 		create(ctx, web, far, near)
-		clients := []*corev1.Pod{started(ctx, idler().on(nodes[0]).pod("client-0")), started(ctx, idler().on(nodes[1]).pod("client-1"))}
+		clients := []*corev1.Pod{startPod(ctx, idler().onNode(nodes[0]).pod("client-0")), startPod(ctx, idler().onNode(nodes[1]).pod("client-1"))}
 		awaitServing(ctx, "web", 2)
 
 		for _, client := range clients {
 			for _, server := range []*corev1.Pod{far, near} {
-				Eventually(answer).WithContext(ctx).WithArguments(client, "http://"+web.Spec.ClusterIP+"/").
+				Eventually(fetchFrom).WithContext(ctx).WithArguments(client, "http://"+web.Spec.ClusterIP+"/").
 					Should(Equal(server.Name), "%s reaches %s through the Service", client.Name, server.Name)
 			}
-			Expect(answer(ctx, client, "http://web/")).To(BeElementOf(far.Name, near.Name), "by name")
+			Expect(fetchFrom(ctx, client, "http://web/")).To(BeElementOf(far.Name, near.Name), "by name")
 		}
 	})
 })
@@ -50,12 +50,12 @@ var _ = Describe("Pods on two nodes", func() {
 		one, other = awaitReady(ctx, one.Name), awaitReady(ctx, other.Name)
 		Expect(one.Spec.NodeName).NotTo(Equal(other.Spec.NodeName))
 
-		Expect(answer(ctx, one, url(other.Status.PodIP))).To(Equal(other.Name))
-		Expect(answer(ctx, other, url(one.Status.PodIP))).To(Equal(one.Name))
+		Expect(fetchFrom(ctx, one, url(other.Status.PodIP))).To(Equal(other.Name))
+		Expect(fetchFrom(ctx, other, url(one.Status.PodIP))).To(Equal(one.Name))
 	})
 })
 
 // twoServers are on different nodes.
 func twoServers() (one, other *corev1.Pod) {
-	return httpServer().on(nodes[0]).pod("on-first"), httpServer().on(nodes[1]).pod("on-second")
+	return httpServer().onNode(nodes[0]).pod("on-first"), httpServer().onNode(nodes[1]).pod("on-second")
 }

@@ -23,8 +23,8 @@ func fetch[Object client.Object](ctx context.Context, object Object) (Object, er
 	return fresh, api.Get(ctx, client.ObjectKeyFromObject(object), fresh)
 }
 
-// started makes a pod and waits until it is Ready.
-func started(ctx context.Context, pod *corev1.Pod) *corev1.Pod {
+// startPod makes a pod and waits until it is Ready.
+func startPod(ctx context.Context, pod *corev1.Pod) *corev1.Pod {
 	create(ctx, pod)
 	return awaitReady(ctx, pod.Name)
 }
@@ -44,18 +44,18 @@ func awaitReady(ctx context.Context, name string) *corev1.Pod {
 
 // servingPods are the pods of an app that are Ready and here to stay.
 func servingPods(ctx context.Context, app string) ([]corev1.Pod, error) {
-	all := &corev1.PodList{}
-	if err := api.List(ctx, all, client.InNamespace(namespace), client.MatchingLabels{appLabel: app}); err != nil {
+	list := &corev1.PodList{}
+	if err := api.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{appLabel: app}); err != nil {
 		return nil, err
 	}
-	var some []corev1.Pod
-	for _, pod := range all.Items {
+	var pods []corev1.Pod
+	for _, pod := range list.Items {
 		stopWithoutImage(&pod)
 		if serving(&pod) {
-			some = append(some, pod)
+			pods = append(pods, pod)
 		}
 	}
-	return some, nil
+	return pods, nil
 }
 
 // awaitServing waits until this many pods of an app are Ready.
@@ -69,7 +69,7 @@ func awaitServing(ctx context.Context, app string, count int) []corev1.Pod {
 }
 
 func serving(pod *corev1.Pod) bool {
-	return pod.DeletionTimestamp == nil && podReady(pod)
+	return pod.DeletionTimestamp == nil && isPodReady(pod)
 }
 
 // stopWithoutImage avoids the wait for a pod that can never start.
@@ -81,7 +81,7 @@ func stopWithoutImage(pod *corev1.Pod) {
 	}
 }
 
-func podReady(pod *corev1.Pod) bool {
+func isPodReady(pod *corev1.Pod) bool {
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.PodReady {
 			return condition.Status == corev1.ConditionTrue

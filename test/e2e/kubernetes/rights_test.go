@@ -58,7 +58,7 @@ var _ = Describe("A node's own user", func() {
 		}
 		Expect(reading(ctx, mounted)).To(Satisfy(apierrors.IsForbidden))
 
-		started(ctx, idler().on(nodes[0]).mounting("secret", corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: mounted.Name}}).pod("owner"))
+		startPod(ctx, idler().onNode(nodes[0]).mounting("secret", corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: mounted.Name}}).pod("owner"))
 		Expect(reading(ctx, mounted)).To(Succeed())
 		Expect(reading(ctx, unrelated)).To(Satisfy(apierrors.IsForbidden))
 	})
@@ -71,9 +71,9 @@ func impersonating(user string) client.Client {
 }
 
 // label sets the suite's label of a node to a JSON value.
-func label(ctx context.Context, as client.Client, node, value string) error {
+func label(ctx context.Context, c client.Client, node, value string) error {
 	patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"`+spaceLabel+`":`+value+`}}}`))
-	return as.Patch(ctx, nodeNamed(node), patch)
+	return c.Patch(ctx, nodeNamed(node), patch)
 }
 
 func secret(name string) *corev1.Secret {

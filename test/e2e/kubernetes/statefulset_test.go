@@ -16,7 +16,7 @@ var _ = Describe("A StatefulSet", func() {
 		Expect(awaitServing(ctx, "web", 3)).To(HaveEach(HaveField("Name", BeElementOf("web-0", "web-1", "web-2"))))
 		before := awaitReady(ctx, "web-0")
 		claim := boundClaim(ctx, "data-web-0")
-		Expect(inside(ctx, before, "write", "/data/note", "kept by web-0")).To(BeEmpty())
+		Expect(execProbe(ctx, before, "write", "/data/note", "kept by web-0")).To(BeEmpty())
 
 		Expect(api.Delete(ctx, before)).To(Succeed())
 		after := awaitSuccessor(ctx, before)
@@ -29,12 +29,12 @@ var _ = Describe("A StatefulSet", func() {
 })
 
 // awaitSuccessor waits for a pod that has the name of another, and is not that one.
-func awaitSuccessor(ctx context.Context, of *corev1.Pod) *corev1.Pod {
+func awaitSuccessor(ctx context.Context, former *corev1.Pod) *corev1.Pod {
 	Eventually(func(ctx context.Context) (types.UID, error) {
-		pod, err := fetch(ctx, of)
+		pod, err := fetch(ctx, former)
 		return pod.UID, err
-	}).WithContext(ctx).ShouldNot(Equal(of.UID))
-	return awaitReady(ctx, of.Name)
+	}).WithContext(ctx).ShouldNot(Equal(former.UID))
+	return awaitReady(ctx, former.Name)
 }
 
 func boundClaim(ctx context.Context, name string) *corev1.PersistentVolumeClaim {

@@ -23,8 +23,8 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/field"
 )
 
-// patience is for a busy machine: on an idle one only the untouched ConfigMap takes more than a tenth of it.
-const patience = time.Minute
+// timeout is for a busy machine: on an idle one only the untouched ConfigMap takes more than a tenth of it.
+const timeout = time.Minute
 
 // Set once, before the first spec.
 var (
@@ -37,7 +37,7 @@ var (
 var namespace string
 
 func TestKubernetes(t *testing.T) {
-	field.Prepare(t, patience)
+	field.Prepare(t, timeout)
 	RunSpecs(t, "Proof that it is Kubernetes [R19/suites-pass]")
 }
 
@@ -79,14 +79,14 @@ func usableNodes(ctx context.Context) []string {
 	Expect(api.List(ctx, all)).To(Succeed())
 	var names []string
 	for _, node := range all.Items {
-		if nodeReady(&node) && !node.Spec.Unschedulable && len(node.Spec.Taints) == 0 {
+		if isNodeReady(&node) && !node.Spec.Unschedulable && len(node.Spec.Taints) == 0 {
 			names = append(names, node.Name)
 		}
 	}
 	return names
 }
 
-func nodeReady(node *corev1.Node) bool {
+func isNodeReady(node *corev1.Node) bool {
 	for _, condition := range node.Status.Conditions {
 		if condition.Type == corev1.NodeReady {
 			return condition.Status == corev1.ConditionTrue

@@ -16,13 +16,13 @@ const audience = "swarm.io"
 
 var _ = Describe("A projected service account token", func() {
 	It("is readable in a restricted pod, made out to its audience, and bound to the pod", func(ctx SpecContext) {
-		pod := started(ctx, idler().mounting("token", projectedToken()).pod("agent"))
+		pod := startPod(ctx, idler().mounting("token", projectedToken()).pod("agent"))
 		token, err := content(ctx, pod, "/token/token")
 		Expect(err).NotTo(HaveOccurred())
 
 		claims := claimsOf(token)
 		Expect(claims.Audience).To(HaveExactElements(audience))
-		Expect(claims.Kubernetes.Pod).To(Equal(bound{Name: pod.Name, UID: string(pod.UID)}))
+		Expect(claims.Kubernetes.Pod).To(Equal(boundPod{Name: pod.Name, UID: string(pod.UID)}))
 		Expect(claims.Subject).To(Equal("system:serviceaccount:" + namespace + ":default"))
 
 		Expect(review(ctx, token, audience)).To(HaveField("Authenticated", BeTrue()), "the API server vouches for it")
@@ -39,11 +39,11 @@ type tokenClaims struct {
 	Audience   []string `json:"aud"`
 	Subject    string   `json:"sub"`
 	Kubernetes struct {
-		Pod bound `json:"pod"`
+		Pod boundPod `json:"pod"`
 	} `json:"kubernetes.io"`
 }
 
-type bound struct {
+type boundPod struct {
 	Name string `json:"name"`
 	UID  string `json:"uid"`
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/field"
 )
 
-// written are the names of the alerts in the component.
-func written() (names []string) {
+// alertNames are the names of the alerts in the component.
+func alertNames() (names []string) {
 	GinkgoHelper()
 	text, err := os.ReadFile(field.FromRoot("deploy", "kustomize", "components", "monitoring", "rules.yaml"))
 	Expect(err).NotTo(HaveOccurred())
@@ -30,9 +30,9 @@ func written() (names []string) {
 	return names
 }
 
-// shown are series that the alerts go by, when a pod of a spread workload has been asked for and nothing is wrong. Others count what goes wrong,
+// requiredSeries are series that the alerts go by, when a pod of a spread workload has been asked for and nothing is wrong. Others count what goes wrong,
 // and first appear then.
-var shown = []string{
+var requiredSeries = []string{
 	`leader_election_master_status{name="swarm-operator"}`,
 	`controller_runtime_reconcile_total{job="swarm-operator-metrics",controller!=""}`,
 	`controller_runtime_reconcile_errors_total{job="swarm-operator-metrics",controller!=""}`,
@@ -49,16 +49,16 @@ var shown = []string{
 	`swarm_task_wait_seconds_bucket{le!=""}`,
 }
 
-// unanswered are what the API server counts for the alerts about webhooks that are down.
-var unanswered = map[string]string{
+// webhookFailureCounts are what the API server counts for the alerts about webhooks that are down.
+var webhookFailureCounts = map[string]string{
 	"SwarmPoolWebhookDown":   `sum(apiserver_admission_webhook_rejection_count{name="pods.swarm.io",rejection_code=~"5.."})`,
 	"SwarmSpreadWebhookDown": `sum(apiserver_admission_webhook_fail_open_count{name="spread.swarm.io"})`,
 }
 
-// calmly are the states of an alert while nothing is wrong. What the API server has counted before this Prometheus came is new for all it
+// quietStates are the states of an alert while nothing is wrong. What the API server has counted before this Prometheus came is new for all it
 // knows: for 6 minutes, which is less than these two wait.
-func calmly(alert string) []string {
-	if unanswered[alert] != "" {
+func quietStates(alert string) []string {
+	if webhookFailureCounts[alert] != "" {
 		return []string{"inactive", "pending"}
 	}
 	return []string{"inactive"}

@@ -42,42 +42,42 @@ var _ = Describe("A Prometheus that the Prometheus Operator has set up", Serial,
 	})
 
 	It("verifies the certificate by the operator's CA, and never sends its own token", func(ctx SpecContext) {
-		made := awaitOrder(ctx)
+		made := awaitContainerSpec(ctx)
 		_, section, _ := strings.Cut(string(made.files[config]), "job_name: "+pool+"\n")
 		section, _, _ = strings.Cut(section, "job_name: ")
 		Expect(section).To(And(ContainSubstring("server_name: swarm-operator-metrics.swarm-system.svc"), ContainSubstring("ca_file: ")))
 		Expect(section).NotTo(Or(ContainSubstring("insecure_skip_verify: true"), ContainSubstring("token_file"), ContainSubstring("credentials_file")))
 		published := &corev1.ConfigMap{}
-		Expect(entrance.API.Get(ctx, client.ObjectKey{Namespace: field.SystemNamespace, Name: "swarm-operator-ca"}, published)).To(Succeed())
+		Expect(webhook.API.Get(ctx, client.ObjectKey{Namespace: field.SystemNamespace, Name: "swarm-operator-ca"}, published)).To(Succeed())
 		Expect(slices.Collect(maps.Values(made.files))).To(ContainElement([]byte(published.Data["ca.crt"])))
 	})
 
 	It("[R23/loaded] has loaded every alert, and none is there while nothing is wrong", func(ctx SpecContext) {
-		names := written()
+		names := alertNames()
 		calm := func(g Gomega) {
 			alerts, err := seen.alerts(ctx)
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(alerts).To(HaveLen(len(names)))
 			for _, alert := range alerts {
 				g.Expect(names).To(ContainElement(alert.Name))
-				g.Expect(alert).To(And(HaveField("Health", "ok"), HaveField("LastError", ""), HaveField("State", BeElementOf(calmly(alert.Name)))))
+				g.Expect(alert).To(And(HaveField("Health", "ok"), HaveField("LastError", ""), HaveField("State", BeElementOf(quietStates(alert.Name)))))
 			}
 		}
 		Eventually(calm).WithContext(ctx).Should(Succeed())
-		Consistently(calm).WithContext(ctx).WithTimeout(brief).Should(Succeed())
+		Consistently(calm).WithContext(ctx).WithTimeout(quietPeriod).Should(Succeed())
 	})
 
 	It("[R23/loaded] has the numbers that the alerts go by, with their labels", func(ctx SpecContext) {
-		entrance.CoveredDeployment(ctx, "swarm-e2e-monitoring-")
-		for _, series := range shown {
+		webhook.CoveredDeployment(ctx, "swarm-e2e-monitoring-")
+		for _, series := range requiredSeries {
 			Eventually(seen.number).WithContext(ctx).WithArguments("count("+series+")").Should(BeNumerically(">", 0), series)
 		}
 		Expect(seen.number(ctx, `sum(leader_election_master_status{name="swarm-operator"})`)).To(BeEquivalentTo(1))
 	})
 
 	It("[R23/loaded] tells of a replica that does not answer, by its name", func(ctx SpecContext) {
-		others := slices.DeleteFunc(replicas(ctx), func(name string) bool { return name == entrance.LeaderPod(ctx) })
-		frozen := entrance.PodProcesses(ctx, field.SystemNamespace, others[0])
+		others := slices.DeleteFunc(replicas(ctx), func(name string) bool { return name == webhook.LeaderPod(ctx) })
+		frozen := webhook.PodProcesses(ctx, field.SystemNamespace, others[0])
 		DeferCleanup(frozen.Unfreeze)
 		frozen.Freeze()
 		Eventually(seen.alert).WithContext(ctx).WithArguments("SwarmOperatorReplicaDown").Should(And(
@@ -89,37 +89,37 @@ var _ = Describe("A Prometheus that the Prometheus Operator has set up", Serial,
 	})
 
 	It("[R23/loaded] tells of an operator that is gone, and of webhooks without an answer", func(ctx SpecContext) {
-		web := entrance.CoveredDeployment(ctx, "swarm-e2e-monitoring-")
+		web := webhook.CoveredDeployment(ctx, "swarm-e2e-monitoring-")
 		missed := map[string]float64{}
-		for alert, counter := range unanswered {
+		for alert, counter := range webhookFailureCounts {
 			before, err := seen.number(ctx, counter)
 			Expect(err).NotTo(HaveOccurred())
 			missed[alert] = before
 		}
-		DeferCleanup(func(ctx SpecContext) { entrance.ScaleOperator(ctx, 2) })
-		entrance.ScaleOperator(ctx, 0)
+		DeferCleanup(func(ctx SpecContext) { webhook.ScaleOperator(ctx, 2) })
+		webhook.ScaleOperator(ctx, 0)
 		Eventually(seen.alert).WithContext(ctx).WithArguments("SwarmOperatorDown").Should(HaveField("State", "pending"))
 
-		Expect(entrance.API.Create(ctx, worker(web), client.DryRunAll)).To(MatchError(ContainSubstring("pods.swarm.io")))
-		Expect(entrance.AdmitsPlaced(ctx, web)).To(BeFalse(), "it would be made without a place")
-		for alert, counter := range unanswered {
+		Expect(webhook.API.Create(ctx, worker(web), client.DryRunAll)).To(MatchError(ContainSubstring("pods.swarm.io")))
+		Expect(webhook.AdmitsPlaced(ctx, web)).To(BeFalse(), "it would be made without a place")
+		for alert, counter := range webhookFailureCounts {
 			Eventually(seen.number).WithContext(ctx).WithArguments(counter).Should(BeNumerically(">", missed[alert]))
 			Eventually(seen.alert).WithContext(ctx).WithArguments(alert).Should(HaveField("State", "pending"))
 		}
 
-		entrance.ScaleOperator(ctx, 2)
+		webhook.ScaleOperator(ctx, 2)
 		Eventually(seen.alert).WithContext(ctx).WithArguments("SwarmOperatorDown").Should(HaveField("State", "inactive"))
 	})
 
 	It("says what it may not do: find replicas, or read their metrics", func(ctx SpecContext) {
 		const stranger = "stranger"
-		obey(ctx, []string{"--namespace", home, "create", "serviceaccount", stranger})
+		runDocCommand(ctx, []string{"--namespace", monitoringNamespace, "create", "serviceaccount", stranger})
 		refused := startPrometheus(ctx, stranger)
 		Eventually(refused.session.Err).WithContext(ctx).Should(gbytes.Say(`endpoints is forbidden: .* in the namespace .*swarm-system`))
 		Eventually(refused.targets).WithContext(ctx).WithArguments(field.SystemNamespace).Should(BeEmpty())
 
-		unbind(ctx, "swarm-operator-metrics-reader")
-		obey(ctx, []string{"--namespace", field.SystemNamespace, "create", "rolebinding", stranger, "--role=prometheus-targets", "--serviceaccount=" + home + ":" + stranger})
+		removeBinding(ctx, "swarm-operator-metrics-reader")
+		runDocCommand(ctx, []string{"--namespace", field.SystemNamespace, "create", "rolebinding", stranger, "--role=prometheus-targets", "--serviceaccount=" + monitoringNamespace + ":" + stranger})
 		Eventually(func(g Gomega) {
 			targets, err := refused.targets(ctx, field.SystemNamespace)
 			g.Expect(err).NotTo(HaveOccurred())
@@ -129,22 +129,22 @@ var _ = Describe("A Prometheus that the Prometheus Operator has set up", Serial,
 	})
 })
 
-// unbind deletes a ClusterRoleBinding until the spec ends.
-func unbind(ctx context.Context, name string) {
+// removeBinding deletes a ClusterRoleBinding until the spec ends.
+func removeBinding(ctx context.Context, name string) {
 	GinkgoHelper()
 	binding := &rbacv1.ClusterRoleBinding{}
-	Expect(entrance.API.Get(ctx, client.ObjectKey{Name: name}, binding)).To(Succeed())
-	Expect(entrance.API.Delete(ctx, binding)).To(Succeed())
+	Expect(webhook.API.Get(ctx, client.ObjectKey{Name: name}, binding)).To(Succeed())
+	Expect(webhook.API.Delete(ctx, binding)).To(Succeed())
 	DeferCleanup(func(ctx SpecContext) {
 		binding.ResourceVersion, binding.UID = "", ""
-		Expect(entrance.API.Create(ctx, binding)).To(Succeed())
+		Expect(webhook.API.Create(ctx, binding)).To(Succeed())
 	})
 }
 
 // replicas are the names of the operator's pods.
 func replicas(ctx context.Context) (names []string) {
 	GinkgoHelper()
-	pods, err := entrance.OperatorPods(ctx)
+	pods, err := webhook.OperatorPods(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	for _, pod := range pods {
 		names = append(names, pod.Name)

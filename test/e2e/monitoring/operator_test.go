@@ -25,9 +25,9 @@ import (
 )
 
 const (
-	home    = "monitoring"     // the namespace of Prometheus
-	account = "prometheus-k8s" // of Prometheus; its StatefulSet has the same name
-	config  = "/etc/prometheus/config_out/prometheus.env.yaml"
+	monitoringNamespace = "monitoring"     // the namespace of Prometheus
+	account             = "prometheus-k8s" // of Prometheus; its StatefulSet has the same name
+	config              = "/etc/prometheus/config_out/prometheus.env.yaml"
 )
 
 // installKinds has the cluster serve the kinds of the Prometheus Operator, as it prints them itself, until the suite ends.
@@ -60,40 +60,40 @@ func installPrometheus(ctx context.Context) {
 }
 
 // An order is what the Prometheus Operator has the kubelet start: the arguments of the program, and the files that it finds.
-type order struct {
+type containerSpec struct {
 	arguments []string
 	files     map[string][]byte // by path
 }
 
-// ordered reads the current order.
-func ordered(ctx context.Context) (order, error) {
-	set := &appsv1.StatefulSet{}
-	if err := entrance.API.Get(ctx, client.ObjectKey{Namespace: home, Name: account}, set); err != nil {
-		return order{}, err
+// readContainerSpec reads the current order.
+func readContainerSpec(ctx context.Context) (containerSpec, error) {
+	statefulSet := &appsv1.StatefulSet{}
+	if err := webhook.API.Get(ctx, client.ObjectKey{Namespace: monitoringNamespace, Name: account}, statefulSet); err != nil {
+		return containerSpec{}, err
 	}
 	volumes := map[string]map[string][]byte{}
-	for _, volume := range set.Spec.Template.Spec.Volumes {
+	for _, volume := range statefulSet.Spec.Template.Spec.Volumes {
 		found, err := content(ctx, volume)
 		if err != nil {
-			return order{}, err
+			return containerSpec{}, err
 		}
 		volumes[volume.Name] = found
 	}
-	made := order{files: map[string][]byte{}}
-	for _, container := range set.Spec.Template.Spec.Containers {
+	spec := containerSpec{files: map[string][]byte{}}
+	for _, container := range statefulSet.Spec.Template.Spec.Containers {
 		if container.Name == "prometheus" {
-			made.arguments = container.Args
-			made.mount(container.VolumeMounts, volumes)
+			spec.arguments = container.Args
+			spec.mount(container.VolumeMounts, volumes)
 		}
 	}
-	text, err := expanded(volumes["config"]["prometheus.yaml.gz"])
-	made.files[config] = text
-	return made, err
+	text, err := expandConfig(volumes["config"]["prometheus.yaml.gz"])
+	spec.files[config] = text
+	return spec, err
 }
 
 // content is what a volume holds: that of Secrets or of a ConfigMap. Others are empty when a pod starts.
 func content(ctx context.Context, volume corev1.Volume) (map[string][]byte, error) {
-	found := map[string][]byte{}
+	files := map[string][]byte{}
 	switch {
 	case volume.Secret != nil:
 		return secretData(ctx, volume.Secret.SecretName)
@@ -106,31 +106,31 @@ func content(ctx context.Context, volume corev1.Volume) (map[string][]byte, erro
 			if err != nil {
 				return nil, err
 			}
-			maps.Copy(found, data)
+			maps.Copy(files, data)
 		}
-		return found, nil
+		return files, nil
 	case volume.ConfigMap != nil:
 		texts := &corev1.ConfigMap{}
-		err := entrance.API.Get(ctx, client.ObjectKey{Namespace: home, Name: volume.ConfigMap.Name}, texts)
+		err := webhook.API.Get(ctx, client.ObjectKey{Namespace: monitoringNamespace, Name: volume.ConfigMap.Name}, texts)
 		if ptr.Deref(volume.ConfigMap.Optional, false) {
 			err = client.IgnoreNotFound(err)
 		}
 		for name, text := range texts.Data {
-			found[name] = []byte(text)
+			files[name] = []byte(text)
 		}
-		return found, err
+		return files, err
 	}
-	return found, nil
+	return files, nil
 }
 
 func secretData(ctx context.Context, name string) (map[string][]byte, error) {
 	secret := &corev1.Secret{}
-	err := entrance.API.Get(ctx, client.ObjectKey{Namespace: home, Name: name}, secret)
+	err := webhook.API.Get(ctx, client.ObjectKey{Namespace: monitoringNamespace, Name: name}, secret)
 	return secret.Data, err
 }
 
 // mount puts the content of volumes where the container wants it.
-func (o order) mount(mounts []corev1.VolumeMount, volumes map[string]map[string][]byte) {
+func (o containerSpec) mount(mounts []corev1.VolumeMount, volumes map[string]map[string][]byte) {
 	for _, mount := range mounts {
 		if mount.SubPath != "" {
 			o.files[mount.MountPath] = volumes[mount.Name][mount.SubPath]
@@ -142,8 +142,8 @@ func (o order) mount(mounts []corev1.VolumeMount, volumes map[string]map[string]
 	}
 }
 
-// expanded is the configuration after the reloader, a container of the same pod, has put in which replica it is.
-func expanded(packed []byte) ([]byte, error) {
+// expandConfig is the configuration after the reloader, a container of the same pod, has put in which replica it is.
+func expandConfig(packed []byte) ([]byte, error) {
 	reader, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {
 		return nil, err
@@ -153,7 +153,7 @@ func expanded(packed []byte) ([]byte, error) {
 }
 
 // rules are the files of alerts in the order.
-func (o order) rules() (texts []string) {
+func (o containerSpec) rules() (texts []string) {
 	for path, text := range o.files {
 		if strings.HasPrefix(path, "/etc/prometheus/rules/") {
 			texts = append(texts, string(text))
@@ -162,18 +162,18 @@ func (o order) rules() (texts []string) {
 	return texts
 }
 
-// awaitOrder waits until the Prometheus Operator has taken both of our objects, and what else there is to scrape.
-func awaitOrder(ctx context.Context) (made order) {
+// awaitContainerSpec waits until the Prometheus Operator has taken both of our objects, and what else there is to scrape.
+func awaitContainerSpec(ctx context.Context) (spec containerSpec) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
 		var err error
-		made, err = ordered(ctx)
+		spec, err = readContainerSpec(ctx)
 		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(string(made.files[config])).To(And(
+		g.Expect(string(spec.files[config])).To(And(
 			ContainSubstring("job_name: "+pool+"\n"), ContainSubstring("job_name: serviceMonitor/monitoring/kube-apiserver/0\n"),
 		))
-		g.Expect(made.rules()).To(ConsistOf(ContainSubstring("SwarmOperatorDown")))
-		g.Expect(slices.Collect(maps.Keys(made.files))).To(ContainElement(HavePrefix("/etc/prometheus/certs/")), "the CA of our operator")
+		g.Expect(spec.rules()).To(ConsistOf(ContainSubstring("SwarmOperatorDown")))
+		g.Expect(slices.Collect(maps.Keys(spec.files))).To(ContainElement(HavePrefix("/etc/prometheus/certs/")), "the CA of our operator")
 	}).WithContext(ctx).Should(Succeed())
-	return made
+	return spec
 }

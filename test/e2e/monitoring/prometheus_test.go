@@ -38,13 +38,13 @@ type prometheus struct {
 // specs that need it are over.
 func startPrometheus(ctx context.Context, name string) prometheus {
 	GinkgoHelper()
-	made := awaitOrder(ctx)
-	made.files[credentials+"token"] = token(ctx, name)
-	made.files[credentials+"ca.crt"] = authority(ctx)
-	made.files["/prometheus/"] = nil
+	spec := awaitContainerSpec(ctx)
+	spec.files[credentials+"token"] = token(ctx, name)
+	spec.files[credentials+"ca.crt"] = clusterCA(ctx)
+	spec.files["/prometheus/"] = nil
 	address := "127.0.0.1:" + ports.Free()
-	command := exec.Command("/bin/prometheus", append(made.arguments, "--web.listen-address="+address)...)
-	command.SysProcAttr = &syscall.SysProcAttr{Chroot: rooted(made.files)}
+	command := exec.Command("/bin/prometheus", append(spec.arguments, "--web.listen-address="+address)...)
+	command.SysProcAttr = &syscall.SysProcAttr{Chroot: rooted(spec.files)}
 	command.Dir, command.Env = "/", environment()
 	session, err := gexec.Start(command, GinkgoWriter, GinkgoWriter)
 	Expect(err).NotTo(HaveOccurred())
@@ -55,7 +55,7 @@ func startPrometheus(ctx context.Context, name string) prometheus {
 // environment is the part of a pod's environment with the address of the API server.
 func environment() []string {
 	GinkgoHelper()
-	server, err := url.Parse(entrance.Config.Host)
+	server, err := url.Parse(webhook.Config.Host)
 	Expect(err).NotTo(HaveOccurred())
 	return []string{"KUBERNETES_SERVICE_HOST=" + server.Hostname(), "KUBERNETES_SERVICE_PORT=" + server.Port()}
 }
@@ -64,16 +64,16 @@ func environment() []string {
 func token(ctx context.Context, name string) []byte {
 	GinkgoHelper()
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(3600))}}
-	of := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: name}}
-	Expect(entrance.API.SubResource("token").Create(ctx, of, request)).To(Succeed())
+	of := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: monitoringNamespace, Name: name}}
+	Expect(webhook.API.SubResource("token").Create(ctx, of, request)).To(Succeed())
 	return []byte(request.Status.Token)
 }
 
-// authority is the CA that pods of Prometheus' namespace trust at the API server.
-func authority(ctx context.Context) []byte {
+// clusterCA is the CA that pods of Prometheus' namespace trust at the API server.
+func clusterCA(ctx context.Context) []byte {
 	GinkgoHelper()
 	roots := &corev1.ConfigMap{}
-	Eventually(entrance.API.Get).WithContext(ctx).WithArguments(client.ObjectKey{Namespace: home, Name: "kube-root-ca.crt"}, roots).Should(Succeed())
+	Eventually(webhook.API.Get).WithContext(ctx).WithArguments(client.ObjectKey{Namespace: monitoringNamespace, Name: "kube-root-ca.crt"}, roots).Should(Succeed())
 	return []byte(roots.Data["ca.crt"])
 }
 
@@ -101,15 +101,15 @@ type target struct {
 }
 
 // targets are the targets in a namespace.
-func (p prometheus) targets(ctx context.Context, namespace string) (found []target, err error) {
+func (p prometheus) targets(ctx context.Context, namespace string) (targets []target, err error) {
 	var answer struct{ ActiveTargets []target }
-	err = p.ask(ctx, "targets", nil, &answer)
+	err = p.get(ctx, "targets", nil, &answer)
 	for _, some := range answer.ActiveTargets {
 		if some.Labels["namespace"] == namespace {
-			found = append(found, some)
+			targets = append(targets, some)
 		}
 	}
-	return found, err
+	return targets, err
 }
 
 // An alert is one that Prometheus has loaded, with what it is about while it is there.
@@ -118,13 +118,13 @@ type alert struct {
 	Alerts                         []struct{ Annotations map[string]string }
 }
 
-func (p prometheus) alerts(ctx context.Context) (found []alert, err error) {
+func (p prometheus) alerts(ctx context.Context) (alerts []alert, err error) {
 	var answer struct{ Groups []struct{ Rules []alert } }
-	err = p.ask(ctx, "rules", nil, &answer)
+	err = p.get(ctx, "rules", nil, &answer)
 	for _, group := range answer.Groups {
-		found = append(found, group.Rules...)
+		alerts = append(alerts, group.Rules...)
 	}
-	return found, err
+	return alerts, err
 }
 
 // alert is the one with a name.
@@ -141,15 +141,15 @@ func (p prometheus) alert(ctx context.Context, name string) (alert, error) {
 // number is what an expression comes to now, 0 without a result.
 func (p prometheus) number(ctx context.Context, expression string) (float64, error) {
 	var answer struct{ Result []struct{ Value [2]any } }
-	if err := p.ask(ctx, "query", url.Values{"query": {expression}}, &answer); err != nil || len(answer.Result) == 0 {
+	if err := p.get(ctx, "query", url.Values{"query": {expression}}, &answer); err != nil || len(answer.Result) == 0 {
 		return 0, err
 	}
 	return strconv.ParseFloat(answer.Result[0].Value[1].(string), 64)
 }
 
-// ask reads something from the HTTP API.
-func (p prometheus) ask(ctx context.Context, about string, parameters url.Values, into any) error {
-	where := url.URL{Scheme: "http", Host: p.address, Path: "/api/v1/" + about, RawQuery: parameters.Encode()}
+// get reads something from the HTTP API.
+func (p prometheus) get(ctx context.Context, path string, parameters url.Values, into any) error {
+	where := url.URL{Scheme: "http", Host: p.address, Path: "/api/v1/" + path, RawQuery: parameters.Encode()}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, where.String(), nil)
 	if err != nil {
 		return err
@@ -164,7 +164,7 @@ func (p prometheus) ask(ctx context.Context, about string, parameters url.Values
 		return err
 	}
 	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("ask Prometheus for %s: %s: %s", about, response.Status, text)
+		return fmt.Errorf("ask Prometheus for %s: %s: %s", path, response.Status, text)
 	}
 	return json.Unmarshal(text, &struct{ Data any }{into})
 }

@@ -24,8 +24,8 @@ import (
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
 )
 
-// agent is the one of crew.
-const agent = "crew-worker-0"
+// crewAgent is the one of crew.
+const crewAgent = "crew-worker-0"
 
 // A link is where a tenant's operator listens, as seen from here.
 type link struct {
@@ -38,31 +38,31 @@ var local = regexp.MustCompile(`Forwarding from (127\.0\.0\.1:\d+)`)
 // link leads to any replica: one that does not lead knows agents as well, and sends them on.
 func (t tenant) link(ctx context.Context) link {
 	GinkgoHelper()
-	session, err := gexec.Start(exec.Command("kubectl", "port-forward", "--as", t.user(), "--namespace", t.in, "service/swarm-operator-link", ":9444"), GinkgoWriter, GinkgoWriter)
+	session, err := gexec.Start(exec.Command("kubectl", "port-forward", "--as", t.user(), "--namespace", t.namespace, "service/swarm-operator-link", ":9444"), GinkgoWriter, GinkgoWriter)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { session.Kill().Wait() })
 	Eventually(session.Out).WithTimeout(20 * time.Second).Should(gbytes.Say(local.String()))
 	config := &corev1.ConfigMap{}
-	Expect(api.Get(ctx, client.ObjectKey{Namespace: t.in, Name: "crew-config"}, config)).To(Succeed())
-	made := link{string(local.FindSubmatch(session.Out.Contents())[1]), "swarm-operator-link." + t.in + ".svc", x509.NewCertPool()}
+	Expect(api.Get(ctx, client.ObjectKey{Namespace: t.namespace, Name: "crew-config"}, config)).To(Succeed())
+	made := link{string(local.FindSubmatch(session.Out.Contents())[1]), "swarm-operator-link." + t.namespace + ".svc", x509.NewCertPool()}
 	Expect(made.authority.AppendCertsFromPEM([]byte(config.Data["ca.crt"]))).To(BeTrue())
 	return made
 }
 
-// greet sends Hello with the token of the agent in a namespace, and returns why that was not enough.
-func (l link) greet(ctx context.Context, in string) error {
+// sayHello sends Hello with the token of the agent in a namespace, and returns why that was not enough.
+func (l link) sayHello(ctx context.Context, ns string) error {
 	GinkgoHelper()
 	secure := credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS13, RootCAs: l.authority, ServerName: l.name})
 	connection, err := grpc.NewClient("passthrough:///"+l.address, grpc.WithTransportCredentials(secure))
 	Expect(err).NotTo(HaveOccurred())
 	defer connection.Close()
-	ctx, cancel := context.WithTimeout(metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token(ctx, in)), 10*time.Second)
+	ctx, cancel := context.WithTimeout(metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token(ctx, ns)), 10*time.Second)
 	defer cancel()
 	stream, err := linkv1.NewLinkClient(connection).Connect(ctx)
 	if err != nil {
 		return err
 	}
-	hello := &linkv1.Hello{Protocol: linkv1.Protocol, Namespace: in, Swarm: "crew", Agent: agent, Slots: 1}
+	hello := &linkv1.Hello{Protocol: linkv1.Protocol, Namespace: ns, Swarm: "crew", Agent: crewAgent, Slots: 1}
 	_ = stream.Send(&linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Hello{Hello: hello}}) // Recv returns the error
 	answer, err := stream.Recv()
 	if err == nil && answer.GetWelcome() == nil && answer.GetRedirect() == nil {
@@ -72,15 +72,15 @@ func (l link) greet(ctx context.Context, in string) error {
 }
 
 // token is one as the kubelet puts it into the agent's pod.
-func token(ctx context.Context, in string) string {
+func token(ctx context.Context, ns string) string {
 	GinkgoHelper()
 	pod := &corev1.Pod{}
-	Expect(api.Get(ctx, client.ObjectKey{Namespace: in, Name: agent}, pod)).To(Succeed())
+	Expect(api.Get(ctx, client.ObjectKey{Namespace: ns, Name: crewAgent}, pod)).To(Succeed())
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
 		Audiences: []string{"swarm.io"}, ExpirationSeconds: new(int64(600)),
 		BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID},
 	}}
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: "default"}}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "default"}}
 	Expect(api.SubResource("token").Create(ctx, account, request)).To(Succeed())
 	return request.Status.Token
 }

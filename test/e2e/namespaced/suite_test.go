@@ -30,8 +30,8 @@ import (
 const (
 	// system is where the operator of the whole cluster lives.
 	system = field.SystemNamespace
-	// own is the label of namespaces that have an operator of their own, as docs/how-to/install.md has it.
-	own = "swarm.io/own-operator"
+	// ownOperatorLabel is the label of namespaces that have an operator of their own, as docs/how-to/install.md has it.
+	ownOperatorLabel = "swarm.io/own-operator"
 )
 
 // Set once, before the first spec.
@@ -48,11 +48,11 @@ func TestNamespaced(t *testing.T) {
 var _ = BeforeSuite(func(ctx SpecContext) {
 	cluster = field.Connect()
 	api = cluster.API
-	keepOut(ctx)
+	excludeFromClusterOperator(ctx)
 })
 
-// keepOut has the operator of the whole cluster leave alone what has one of its own, until the suite ends.
-func keepOut(ctx context.Context) {
+// excludeFromClusterOperator has the operator of the whole cluster leave alone what has one of its own, until the suite ends.
+func excludeFromClusterOperator(ctx context.Context) {
 	GinkgoHelper()
 	const key = "SWARM_CONTROLLER_NAMESPACE_SELECTOR"
 	set := func(ctx context.Context, change string) {
@@ -60,7 +60,7 @@ func keepOut(ctx context.Context) {
 		field.MustKubectl(ctx, "set", "env", "--namespace", system, "deployment/swarm-operator", change)
 		field.MustKubectl(ctx, "rollout", "status", "--namespace", system, "deployment/swarm-operator", "--timeout=90s")
 	}
-	set(ctx, key+"={matchExpressions: [{key: "+own+", operator: DoesNotExist}]}")
+	set(ctx, key+"={matchExpressions: [{key: "+ownOperatorLabel+", operator: DoesNotExist}]}")
 	DeferCleanup(func(ctx SpecContext) { set(ctx, key+"-") })
 }
 
@@ -83,25 +83,25 @@ func namespace(ctx context.Context, labels map[string]string) string {
 }
 
 // A tenant is admin of one namespace, and nothing else.
-type tenant struct{ in string }
+type tenant struct{ namespace string }
 
 func newTenant(ctx context.Context) tenant {
 	GinkgoHelper()
-	t := tenant{namespace(ctx, map[string]string{own: ""})}
+	t := tenant{namespace(ctx, map[string]string{ownOperatorLabel: ""})}
 	Expect(api.Create(ctx, &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: t.in, Name: "admin"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: t.namespace, Name: "admin"},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: t.user()}},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "admin"},
 	})).To(Succeed())
 	return t
 }
 
-func (t tenant) user() string { return "admin-of-" + t.in }
+func (t tenant) user() string { return "admin-of-" + t.namespace }
 
 // kubectl is what the tenant types.
 func (t tenant) kubectl(ctx context.Context, arguments ...string) string {
 	GinkgoHelper()
-	return field.MustKubectl(ctx, append([]string{"--as", t.user(), "--namespace", t.in}, arguments...)...)
+	return field.MustKubectl(ctx, append([]string{"--as", t.user(), "--namespace", t.namespace}, arguments...)...)
 }
 
 // overlay is all that a tenant writes: the namespace, and where images are.
@@ -126,7 +126,7 @@ patches:
           - name: operator
             image: %s
             env: [{name: AGENT_IMAGE, value: %s}]
-`, t.in, base, container.Image, agentImage(container))
+`, t.namespace, base, container.Image, agentImage(container))
 	Expect(os.WriteFile(filepath.Join(folder, "kustomization.yaml"), []byte(text), 0o600)).To(Succeed())
 	return folder
 }

@@ -48,27 +48,27 @@ func restricted(container corev1.Container, volumes ...corev1.Volume) corev1.Pod
 	}
 }
 
-func claimed(claim string) corev1.Volume {
+func claimVolume(claim string) corev1.Volume {
 	return corev1.Volume{Name: claim, VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}}
 }
 
-// holding is the container of a worker that takes jobs and runs nothing.
-func holding() corev1.Container {
+// idleContainer is the container of a worker that takes jobs and runs nothing.
+func idleContainer() corev1.Container {
 	return corev1.Container{Image: workerImage(), Args: []string{"hold"}}
 }
 
-// standing is the container of a worker whose jobs with the prefix "stuck" do not stop.
-func standing() corev1.Container {
+// stuckContainer is the container of a worker whose jobs with the prefix "stuck" do not stop.
+func stuckContainer() corev1.Container {
 	return corev1.Container{Image: field.ProbeImage(), Args: []string{"stand"}}
 }
 
-// lying is the container of a worker that always gives the same answer.
-func lying(said string) corev1.Container {
+// lyingContainer is the container of a worker that always gives the same answer.
+func lyingContainer(said string) corev1.Container {
 	return corev1.Container{Image: field.ProbeImage(), Args: []string{"answer", said}}
 }
 
 // worker is the pod of docs/reference/worker.md, with a journal.
-func worker(container corev1.Container, of string) corev1.PodSpec {
+func worker(container corev1.Container, pool string) corev1.PodSpec {
 	field := func(path string) *corev1.EnvVarSource {
 		return &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}
 	}
@@ -78,9 +78,9 @@ func worker(container corev1.Container, of string) corev1.PodSpec {
 	}
 	container.Ports = []corev1.ContainerPort{{Name: "internal", ContainerPort: 9090}}
 	container.VolumeMounts = []corev1.VolumeMount{{Name: "config", MountPath: "/app/config"}, {Name: "pod", MountPath: "/app/pod"}, {Name: "journal", MountPath: journalFolder}}
-	config := &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: of + "-config"}, Optional: new(true)}
+	config := &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: pool + "-config"}, Optional: new(true)}
 	version := corev1.DownwardAPIVolumeFile{Path: "config-version", FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.annotations['" + v1alpha1.AnnotationConfigVersion + "']"}}
-	return restricted(container, claimed("journal"),
+	return restricted(container, claimVolume("journal"),
 		corev1.Volume{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: config}},
 		corev1.Volume{Name: "pod", VolumeSource: corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{Items: []corev1.DownwardAPIVolumeFile{version}}}})
 }
@@ -88,7 +88,7 @@ func worker(container corev1.Container, of string) corev1.PodSpec {
 func statefulSet(name string, replicas int32, container corev1.Container) *appsv1.StatefulSet {
 	labels := map[string]string{"app": name}
 	return &appsv1.StatefulSet{
-		ObjectMeta: metav1.ObjectMeta{Namespace: scene.namespace, Name: name},
+		ObjectMeta: metav1.ObjectMeta{Namespace: env.namespace, Name: name},
 		Spec: appsv1.StatefulSetSpec{
 			Replicas: &replicas, PodManagementPolicy: appsv1.ParallelPodManagement, Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: worker(container, name)},
@@ -100,11 +100,11 @@ func statefulSet(name string, replicas int32, container corev1.Container) *appsv
 func deployment(name string, replicas int32) *appsv1.Deployment {
 	labels := map[string]string{"app": name}
 	return &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Namespace: scene.namespace, Name: name},
+		ObjectMeta: metav1.ObjectMeta{Namespace: env.namespace, Name: name},
 		Spec: appsv1.DeploymentSpec{
 			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Strategy: appsv1.DeploymentStrategy{RollingUpdate: &appsv1.RollingUpdateDeployment{MaxSurge: new(intstr.FromInt32(1)), MaxUnavailable: new(intstr.FromInt32(0))}},
-			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: worker(holding(), name)},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: worker(idleContainer(), name)},
 		},
 	}
 }
@@ -112,7 +112,7 @@ func deployment(name string, replicas int32) *appsv1.Deployment {
 // poolOf is a pool of a StatefulSet of its own name.
 func poolOf(name string, jobs ...string) *v1alpha1.WorkerPool {
 	pool := &v1alpha1.WorkerPool{
-		ObjectMeta: metav1.ObjectMeta{Namespace: scene.namespace, Name: name},
+		ObjectMeta: metav1.ObjectMeta{Namespace: env.namespace, Name: name},
 		Spec: v1alpha1.WorkerPoolSpec{
 			Workers: v1alpha1.WorkloadReference{Name: name},
 			Refresh: v1alpha1.PoolRefresh{Acknowledge: &v1alpha1.PoolAcknowledge{HTTPGet: v1alpha1.AcknowledgeHTTPGet{Port: 9090}}},
@@ -124,7 +124,7 @@ func poolOf(name string, jobs ...string) *v1alpha1.WorkerPool {
 	return pool
 }
 
-func numbered(prefix string, count int) []string {
+func numberedNames(prefix string, count int) []string {
 	var names []string
 	for n := range count {
 		names = append(names, fmt.Sprintf("%s-%02d", prefix, n))

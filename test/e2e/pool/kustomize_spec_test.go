@@ -31,8 +31,8 @@ var _ = Describe("What people type", func() {
 			Expect(kubectl(ctx, "delete", "namespace", dev, "--wait=false")).To(ContainSubstring("deleted"))
 		})
 		Expect(kubectl(ctx, "apply", "--server-side", "--kustomize", "../../../deploy/kustomize/envs/dev", "--selector", "app.kubernetes.io/name=swarm-worker")).To(ContainSubstring("statefulset.apps/swarm-worker"))
-		Expect(devText(ctx, 2)).To(Equal(listing("pool-27-expected.yml")))
-		commit, date := builtFrom(ctx)
+		Expect(devText(ctx, 2)).To(Equal(jobList("pool-27-expected.yml")))
+		commit, date := buildInfoPatterns(ctx)
 		Expect(kubectl(ctx, "exec", "--namespace", dev, "swarm-worker-0", "--", "/swarm-worker", "--version")).To(
 			MatchRegexp(`^swarm-worker \S+ \(commit %s, %s\)\n$`, commit, date))
 		Expect(kubectl(ctx, "exec", "--namespace", system, "deploy/swarm-operator", "--", "/swarm-operator", "--version")).To(
@@ -51,15 +51,15 @@ var _ = Describe("What people type", func() {
 	})
 
 	It("gives every worker a ConfigMap of its own under layout PerWorker [P05/mounted]", func(ctx SpecContext) {
-		pool := poolOf("own", numbered("job", 6)...)
+		pool := poolOf("own", numberedNames("job", 6)...)
 		pool.Spec.Config.Layout = v1alpha1.LayoutPerWorker
-		workload := statefulSet("own", 2, holding())
+		workload := statefulSet("own", 2, idleContainer())
 		workload.Spec.Template.Labels[v1alpha1.LabelPool] = pool.Name
 		create(ctx, pool, workload)
 		for n := range 2 {
 			name := fmt.Sprintf("own-%d", n)
 			Eventually(func(g Gomega) {
-				said, err := kubectl(ctx, "exec", "--namespace", scene.namespace, name, "--", "cat", "/app/config/config.yml")
+				said, err := kubectl(ctx, "exec", "--namespace", env.namespace, name, "--", "cat", "/app/config/config.yml")
 				g.Expect(err).NotTo(HaveOccurred(), said)
 				g.Expect(said).To(And(ContainSubstring(name), ContainSubstring(fmt.Sprintf("job-%02d", 3*n)), Not(ContainSubstring(fmt.Sprintf("own-%d", 1-n)))))
 			}).WithContext(ctx).Should(Succeed())
@@ -68,9 +68,9 @@ var _ = Describe("What people type", func() {
 	})
 })
 
-// builtFrom returns patterns of the commit of this run, from which the images of our own cluster are built, and of its date. Another cluster
+// buildInfoPatterns returns patterns of the commit of this run, from which the images of our own cluster are built, and of its date. Another cluster
 // may have images of any commit.
-func builtFrom(ctx context.Context) (commit, date string) {
+func buildInfoPatterns(ctx context.Context) (commit, date string) {
 	GinkgoHelper()
 	if os.Getenv("DEVCLUSTER_DATA") == "" {
 		return `\w+(-dirty)?`, `\S+`

@@ -21,20 +21,20 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/harm"
 )
 
-// inOrder matches the output of kubectl when it applies a namespace, rights, ConfigMaps, the operator and workers, in this order.
-const inOrder = `(?s)^namespace/swarm .*\nclusterrolebinding\S+/swarm-operator .*\nconfigmap/swarm-controller-config .*` +
+// applyOrder matches the output of kubectl when it applies a namespace, rights, ConfigMaps, the operator and workers, in this order.
+const applyOrder = `(?s)^namespace/swarm .*\nclusterrolebinding\S+/swarm-operator .*\nconfigmap/swarm-controller-config .*` +
 	`\ndeployment\.apps/swarm-operator .*\nstatefulset\.apps/swarm-worker [^\n]*\n`
 
 var _ = Describe("The whole of deploy/kustomize/envs/dev", Serial, func() {
 	BeforeEach(harm.SkipOnForeignCluster) // it replaces the operator of the cluster
 
 	It("is applied in order, and keeps jobs when its operator restarts [P15/overlay-applied, P20/applied, P20/restart-moves-no-job]", func(ctx SpecContext) {
-		makeWay(ctx)
+		removeOperator(ctx)
 		overlay := field.FromRoot("deploy", "kustomize", "envs", "dev")
-		Expect(field.MustKubectl(ctx, "apply", "--server-side", "--force-conflicts", "--kustomize", overlay)).To(MatchRegexp(inOrder))
+		Expect(field.MustKubectl(ctx, "apply", "--server-side", "--force-conflicts", "--kustomize", overlay)).To(MatchRegexp(applyOrder))
 		field.MustKubectl(ctx, "rollout", "status", "--namespace", dev, "deployment/swarm-operator", "--timeout=80s")
 		text := devText(ctx, 2)
-		Expect(text).To(Equal(listing("pool-27-expected.yml")))
+		Expect(text).To(Equal(jobList("pool-27-expected.yml")))
 		written, err := os.ReadFile(field.FromRoot("deploy", "kustomize", "envs", "dev", "config.yml"))
 		Expect(err).NotTo(HaveOccurred())
 		dumped := current(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: dev, Name: "swarm-controller-config"}})
@@ -50,8 +50,8 @@ var _ = Describe("The whole of deploy/kustomize/envs/dev", Serial, func() {
 	})
 })
 
-// makeWay takes the installed operator out of the cluster, which has one, until the spec ends.
-func makeWay(ctx context.Context) {
+// removeOperator takes the installed operator out of the cluster, which has one, until the spec ends.
+func removeOperator(ctx context.Context) {
 	GinkgoHelper()
 	binding := current(ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "swarm-operator"}})
 	webhooks := current(ctx, &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "swarm-operator"}})
@@ -78,13 +78,13 @@ func restore(ctx context.Context, before, now client.Object) {
 // devWorkers returns the UIDs of the workers, by name.
 func devWorkers(ctx context.Context) map[string]types.UID {
 	GinkgoHelper()
-	all := devPods(ctx)
-	for name := range all {
+	uids := devPods(ctx)
+	for name := range uids {
 		if !strings.HasPrefix(name, "swarm-worker-") {
-			delete(all, name)
+			delete(uids, name)
 		}
 	}
-	return all
+	return uids
 }
 
 // devFence returns the number that the leader has raised that wrote the workers' config last.

@@ -19,8 +19,8 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/field"
 )
 
-// patience is for a busy machine, and for an operator whose leader has just died.
-const patience = 90 * time.Second
+// timeout is for a busy machine, and for an operator whose leader has just died.
+const timeout = 90 * time.Second
 
 // system is where the operator lives.
 const system = field.SystemNamespace
@@ -35,11 +35,11 @@ var (
 	core    kubernetes.Interface // for what the other client cannot do: watches that go on, and answers of pods
 )
 
-// scene is the running spec's own namespace.
-var scene *stage
+// env is the running spec's own namespace.
+var env *testEnvironment
 
 func TestPool(t *testing.T) {
-	field.Prepare(t, patience)
+	field.Prepare(t, timeout)
 	RunSpecs(t, "Worker pools on real nodes [R19/suites-pass]")
 }
 
@@ -48,18 +48,18 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	api, core = cluster.API, cluster.Clientset
 	cluster.AwaitOperator(ctx)
 	if chosen, _ := GinkgoConfiguration(); len(chosen.FocusStrings) == 0 { // a few specs do not last as long as the measurement
-		sampleUntold(ctx)
+		sampleUnnudged(ctx)
 	}
 })
 
-var _ = BeforeEach(func(ctx SpecContext) { scene = open(ctx) })
+var _ = BeforeEach(func(ctx SpecContext) { env = open(ctx) })
 
 var _ = JustAfterEach(func(ctx SpecContext) {
 	if !CurrentSpecReport().Failed() {
 		return
 	}
-	field.ReportFailure(ctx, scene.namespace, "get workerpools,statefulsets,deployments,pods,configmaps --output yaml")
-	for _, said := range scene.journal(ctx) {
+	field.ReportFailure(ctx, env.namespace, "get workerpools,statefulsets,deployments,pods,configmaps --output yaml")
+	for _, said := range env.journal(ctx) {
 		GinkgoWriter.Println(said)
 	}
 })

@@ -28,8 +28,8 @@ func linkSecret() *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: field.SystemNamespace, Name: authority.SecretName}}
 }
 
-// stored reads the Secret.
-func stored(ctx context.Context) *corev1.Secret {
+// readSecret reads the Secret.
+func readSecret(ctx context.Context) *corev1.Secret {
 	GinkgoHelper()
 	secret := linkSecret()
 	Expect(api.Get(ctx, client.ObjectKeyFromObject(secret), secret)).To(Succeed())
@@ -42,10 +42,10 @@ func rewrite(ctx context.Context, changes map[string][]byte) {
 	patch(ctx, linkSecret(), map[string]any{"data": changes})
 }
 
-// bundleOf is the CA that the API server trusts at the spread webhook.
-func bundleOf(ctx context.Context) []byte {
+// trustedBundle is the CA that the API server trusts at the spread webhook.
+func trustedBundle(ctx context.Context) []byte {
 	GinkgoHelper()
-	bundle, err := entrance.TrustedCA(ctx)
+	bundle, err := webhook.TrustedCA(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	return bundle
 }
@@ -54,7 +54,7 @@ func bundleOf(ctx context.Context) []byte {
 func awaitTrusted(ctx context.Context, authorities int) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
-		bundle, err := entrance.TrustedCA(ctx)
+		bundle, err := webhook.TrustedCA(ctx)
 		g.Expect(err).NotTo(HaveOccurred())
 		secret := linkSecret()
 		g.Expect(api.Get(ctx, client.ObjectKeyFromObject(secret), secret)).To(Succeed())
@@ -63,8 +63,8 @@ func awaitTrusted(ctx context.Context, authorities int) {
 	}).WithContext(ctx).Should(Succeed())
 }
 
-// awaitShown waits until every replica shows what the Secret holds, which is signed by that CA.
-func awaitShown(ctx context.Context, doors []string, authority *x509.Certificate) {
+// awaitServed waits until every replica shows what the Secret holds, which is signed by that CA.
+func awaitServed(ctx context.Context, addresses []string, authority *x509.Certificate) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
 		secret := linkSecret()
@@ -72,7 +72,7 @@ func awaitShown(ctx context.Context, doors []string, authority *x509.Certificate
 		want, err := cert.ParseCertsPEM(secret.Data["tls.crt"])
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(want[0].CheckSignatureFrom(authority)).To(Succeed())
-		for _, door := range doors {
+		for _, door := range addresses {
 			leaf, err := gate.ServedCertificate(ctx, door, secret.Data["ca.crt"])
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(leaf.Equal(want[0])).To(BeTrue())
@@ -94,7 +94,7 @@ func nearlyOld(secret *corev1.Secret) (certificate, key []byte) {
 	like, authority := certificates(secret.Data["tls.crt"])[0], certificates(secret.Data["ca.crt"])[0]
 	signer, err := keyutil.ParsePrivateKeyPEM(secret.Data["ca.key"])
 	Expect(err).NotTo(HaveOccurred())
-	return issued(&x509.Certificate{
+	return issueCertificate(&x509.Certificate{
 		Subject: like.Subject, DNSNames: like.DNSNames, IPAddresses: like.IPAddresses, KeyUsage: like.KeyUsage, ExtKeyUsage: like.ExtKeyUsage,
 		NotBefore: time.Now().Add(-61*day - time.Hour), NotAfter: time.Now().Add(29 * day),
 	}, authority, signer)
@@ -103,14 +103,14 @@ func nearlyOld(secret *corev1.Secret) (certificate, key []byte) {
 // nextAuthority is a CA as the operator makes them, made so long ago.
 func nextAuthority(ago time.Duration) (certificate, key []byte) {
 	GinkgoHelper()
-	return issued(&x509.Certificate{
+	return issueCertificate(&x509.Certificate{
 		Subject: pkix.Name{CommonName: "swarm-operator-link CA of the suite"}, NotBefore: time.Now().Add(-ago - time.Hour), NotAfter: time.Now().Add(3650 * day),
 		KeyUsage: x509.KeyUsageCertSign, BasicConstraintsValid: true, IsCA: true, MaxPathLenZero: true,
 	}, nil, nil)
 }
 
-// issued is a certificate by that CA, or by itself, with its key.
-func issued(template, authority *x509.Certificate, signer any) (certificate, key []byte) {
+// issueCertificate is a certificate by that CA, or by itself, with its key.
+func issueCertificate(template, authority *x509.Certificate, signer any) (certificate, key []byte) {
 	GinkgoHelper()
 	own, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	Expect(err).NotTo(HaveOccurred())

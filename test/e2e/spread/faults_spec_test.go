@@ -14,20 +14,20 @@ import (
 
 var _ = Describe("A split through faults", func() {
 	It("is made up for when the operator was away while pods were made [R26/pods-created, R26/corrected]", Serial, func(ctx SpecContext) {
-		covered(ctx)
+		awaitCovered(ctx)
 		DeferCleanup(func(ctx SpecContext) { cluster.ScaleOperator(ctx, 2) })
 		cluster.ScaleOperator(ctx, 0)
-		web := deployment(wanting("web", 2, 80), 10)
+		web := deployment(spreadMeta("web", 2, 80), 10)
 		create(ctx, web)
 		var wrong int
 		Eventually(func(g Gomega) {
-			found, err := pods(ctx, of(web))
+			found, err := pods(ctx, labelsOf(web))
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(found).To(HaveLen(10))
 			wrong = -2
 			for _, pod := range found {
 				g.Expect(chronicle.IsAvailable(&pod)).To(BeTrue(), "it runs all the same")
-				g.Expect(pod.Annotations).NotTo(HaveKey(spreads(v1alpha1.SpreadClass)))
+				g.Expect(pod.Annotations).NotTo(HaveKey(annotationKey(v1alpha1.SpreadClass)))
 				if nodes[pod.Spec.NodeName] == onDemand {
 					wrong++
 				}
@@ -38,27 +38,27 @@ var _ = Describe("A split through faults", func() {
 		began := time.Now()
 		cluster.ScaleOperator(ctx, 2)
 		awaitBalanced(ctx, web, 2, 8)
-		measured("moved after the operator was back", time.Since(began).Round(time.Second).String())
-		moves, err := rescheduled(ctx, web)
+		reportMeasurement("moved after the operator was back", time.Since(began).Round(time.Second).String())
+		moves, err := countEvictions(ctx, web)
 		Expect(err).NotTo(HaveOccurred())
-		measured("pods in the wrong place", wrong)
+		reportMeasurement("pods in the wrong place", wrong)
 		Expect(moves).To(Equal(wrong), "none is moved twice: the leader waits until its Service leads to it")
 	})
 
 	It("is right in the end when the leader is killed in a burst", func(ctx SpecContext) {
 		harm.SkipOnForeignCluster()
-		covered(ctx)
-		web := deployment(wanting("web", 2, 60), 30)
+		awaitCovered(ctx)
+		web := deployment(spreadMeta("web", 2, 60), 30)
 		create(ctx, web)
-		Eventually(pods).WithContext(ctx).WithArguments(of(web)).WithPolling(10 * time.Millisecond).Should(WithTransform(func(made []corev1.Pod) int { return len(made) }, BeNumerically(">=", 4)))
+		Eventually(pods).WithContext(ctx).WithArguments(labelsOf(web)).WithPolling(10 * time.Millisecond).Should(WithTransform(func(made []corev1.Pod) int { return len(made) }, BeNumerically(">=", 4)))
 		cluster.KillLeader(ctx)
-		made, err := pods(ctx, of(web))
+		made, err := pods(ctx, labelsOf(web))
 		Expect(err).NotTo(HaveOccurred())
-		measured("pods made when the leader was dead", len(made))
+		reportMeasurement("pods made when the leader was dead", len(made))
 		awaitBalanced(ctx, web, 12, 18)
-		moves, err := rescheduled(ctx, web)
+		moves, err := countEvictions(ctx, web)
 		Expect(err).NotTo(HaveOccurred())
-		measured("pods moved after the estimates", moves)
+		reportMeasurement("pods moved after the estimates", moves)
 		cluster.AwaitOperator(ctx)
 	})
 })

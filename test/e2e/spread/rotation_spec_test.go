@@ -18,8 +18,8 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/harm"
 )
 
-// overlap is what a CA has left of its overlap when a spec makes it known.
-const overlap = 5 * time.Second
+// remainingOverlap is what a CA has left of its overlap when a spec makes it known.
+const remainingOverlap = 5 * time.Second
 
 var _ = Describe("Certificates, while ten pods a second are made", Serial, func() {
 	var (
@@ -31,40 +31,40 @@ var _ = Describe("Certificates, while ten pods a second are made", Serial, func(
 	BeforeEach(func(ctx SpecContext) {
 		harm.SkipOnForeignCluster()
 		cluster.AwaitOperator(ctx)
-		awaitCalm(ctx)
-		entrance.ExtendTimeout(ctx)
-		covered(ctx)
-		at = entrance.ReplicaAddresses(ctx)
-		ignores = entrance.FailOpenCount(ctx)
-		pods = entrance.StartPodStream(ctx, paused("cover"), at)
+		awaitQuiet(ctx)
+		webhook.ExtendTimeout(ctx)
+		awaitCovered(ctx)
+		at = webhook.ReplicaAddresses(ctx)
+		ignores = webhook.FailOpenCount(ctx)
+		pods = webhook.StartPodStream(ctx, pausedDeployment("cover"), at)
 		pods.AwaitPods(ctx)
 	})
 
 	It("are renewed before they expire, and no pod goes without its place [R21/near-expiry, R21/ca-bundle, R21/no-failed-admission, O16/certificate-rotated]", func(ctx SpecContext) {
-		secret := stored(ctx)
+		secret := readSecret(ctx)
 		signer := certificates(secret.Data["ca.crt"])[0]
 		certificate, key := nearlyOld(secret)
 		rewrite(ctx, map[string][]byte{"tls.crt": certificate, "tls.key": key})
-		Eventually(func() time.Time { return certificates(stored(ctx).Data["tls.crt"])[0].NotAfter }).WithContext(ctx).
+		Eventually(func() time.Time { return certificates(readSecret(ctx).Data["tls.crt"])[0].NotAfter }).WithContext(ctx).
 			Should(BeTemporally("~", time.Now().Add(authority.DefaultLifetimes().Serving), time.Hour))
-		awaitShown(ctx, at, signer)
+		awaitServed(ctx, at, signer)
 		pods.AwaitPods(ctx)
 
 		By("the CA, too: it is made known, then it signs")
-		bundle := certificates(stored(ctx).Data["ca.crt"])
-		next, nextKey := nextAuthority(authority.DefaultLifetimes().Overlap - overlap)
-		rewrite(ctx, map[string][]byte{"ca.crt": slices.Concat(stored(ctx).Data["ca.crt"], next), "next.key": nextKey})
+		bundle := certificates(readSecret(ctx).Data["ca.crt"])
+		next, nextKey := nextAuthority(authority.DefaultLifetimes().Overlap - remainingOverlap)
+		rewrite(ctx, map[string][]byte{"ca.crt": slices.Concat(readSecret(ctx).Data["ca.crt"], next), "next.key": nextKey})
 		awaitTrusted(ctx, len(bundle)+1)
-		awaitShown(ctx, at, certificates(next)[0])
+		awaitServed(ctx, at, certificates(next)[0])
 		awaitTrusted(ctx, len(bundle)+1)
 		pods.AwaitPods(ctx)
 
 		pods.ExpectAllPlaced(100)
-		Expect(entrance.FailOpenCount(ctx)).To(Equal(ignores), "by the API server's own count")
+		Expect(webhook.FailOpenCount(ctx)).To(Equal(ignores), "by the API server's own count")
 	})
 
 	It("are made anew when their Secret is deleted, and no pod goes without its place [R21/secret-deleted, R21/ca-bundle, R21/no-failed-admission]", func(ctx SpecContext) {
-		former := stored(ctx)
+		former := readSecret(ctx)
 		old := certificates(former.Data["ca.crt"])[0]
 		Expect(api.Delete(ctx, former)).To(Succeed())
 		made := awaitAuthority(ctx, old, func() ([]byte, error) {
@@ -72,17 +72,17 @@ var _ = Describe("Certificates, while ten pods a second are made", Serial, func(
 			err := api.Get(ctx, client.ObjectKeyFromObject(secret), secret)
 			return secret.Data["ca.crt"], client.IgnoreNotFound(err)
 		})
-		told := awaitAuthority(ctx, old, func() ([]byte, error) { return entrance.TrustedCA(ctx) })
-		measured("from the new CA until the API server was told", told.Sub(made).Round(time.Millisecond).String())
+		told := awaitAuthority(ctx, old, func() ([]byte, error) { return webhook.TrustedCA(ctx) })
+		reportMeasurement("from the new CA until the API server was told", told.Sub(made).Round(time.Millisecond).String())
 		By("the former CA is trusted until no replica shows what it has signed")
-		Expect(certificates(bundleOf(ctx))).To(ContainElement(old))
-		awaitShown(ctx, at, certificates(stored(ctx).Data["ca.crt"])[0])
-		Expect(certificates(bundleOf(ctx))).To(ContainElement(old))
+		Expect(certificates(trustedBundle(ctx))).To(ContainElement(old))
+		awaitServed(ctx, at, certificates(readSecret(ctx).Data["ca.crt"])[0])
+		Expect(certificates(trustedBundle(ctx))).To(ContainElement(old))
 		awaitTrusted(ctx, 1)
 		pods.AwaitPods(ctx)
 
 		pods.ExpectAllPlaced(40)
-		Expect(entrance.FailOpenCount(ctx)).To(Equal(ignores), "by the API server's own count")
+		Expect(webhook.FailOpenCount(ctx)).To(Equal(ignores), "by the API server's own count")
 	})
 })
 
@@ -99,9 +99,9 @@ func awaitAuthority(ctx context.Context, old *x509.Certificate, bundle func() ([
 	return time.Now()
 }
 
-// awaitCalm waits until the pods of specs before this one are gone: a machine that is busy with them keeps the API server waiting, and
+// awaitQuiet waits until the pods of specs before this one are gone: a machine that is busy with them keeps the API server waiting, and
 // these specs are about certificates.
-func awaitCalm(ctx context.Context) {
+func awaitQuiet(ctx context.Context) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
 		found := &corev1.NamespaceList{}

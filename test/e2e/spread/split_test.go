@@ -24,18 +24,18 @@ const (
 // classes are the classes of all nodes that run pods.
 func classes(ctx context.Context) map[string]string {
 	GinkgoHelper()
-	list, found := &corev1.NodeList{}, map[string]string{}
+	list, classByNode := &corev1.NodeList{}, map[string]string{}
 	Expect(api.List(ctx, list)).To(Succeed())
 	for _, node := range list.Items {
 		if !node.Spec.Unschedulable && len(node.Spec.Taints) == 0 {
-			found[node.Name] = onDemand
+			classByNode[node.Name] = onDemand
 			if node.Labels[capacity] == spot {
-				found[node.Name] = spot
+				classByNode[node.Name] = spot
 			}
 		}
 	}
-	Expect(slices.Collect(maps.Values(found))).To(ContainElements(onDemand, spot), "bring up a cluster with `devcluster up --real-nodes 2`")
-	return found
+	Expect(slices.Collect(maps.Values(classByNode))).To(ContainElements(onDemand, spot), "bring up a cluster with `devcluster up --real-nodes 2`")
+	return classByNode
 }
 
 // spotNode is the only one.
@@ -62,20 +62,20 @@ func pods(ctx context.Context, labels client.MatchingLabels) ([]corev1.Pod, erro
 	return list.Items, err
 }
 
-func of(workload client.Object) client.MatchingLabels {
+func labelsOf(workload client.Object) client.MatchingLabels {
 	return client.MatchingLabels{"app": workload.GetName()}
 }
 
 // serving is how many pods that are Ready are on nodes of each class, and how many pods there are.
 func serving(ctx context.Context, labels client.MatchingLabels) (split string, all int, err error) {
-	found, err := pods(ctx, labels)
+	podList, err := pods(ctx, labels)
 	counts := map[string]int{}
-	for _, pod := range found {
+	for _, pod := range podList {
 		if chronicle.IsAvailable(&pod) {
 			counts[nodes[pod.Spec.NodeName]]++
 		}
 	}
-	return distribution(counts[onDemand], counts[spot]), len(found), err
+	return distribution(counts[onDemand], counts[spot]), len(podList), err
 }
 
 // awaitSplit waits until this many pods serve on nodes of each class and no other is left.
@@ -92,23 +92,23 @@ func awaitSplit(ctx context.Context, labels client.MatchingLabels, onDemand, spo
 // awaitBalanced waits for a split, and until the workload and `kubectl swarm spread` say so.
 func awaitBalanced(ctx context.Context, workload client.Object, onDemand, spot int) {
 	GinkgoHelper()
-	awaitSplit(ctx, of(workload), onDemand, spot)
+	awaitSplit(ctx, labelsOf(workload), onDemand, spot)
 	want := distribution(onDemand, spot)
-	Eventually(says).WithContext(ctx).WithArguments(workload).Should(And(
-		HaveKeyWithValue(spreads(v1alpha1.SpreadDesired), want), HaveKeyWithValue(spreads(v1alpha1.SpreadCurrent), want),
-		HaveKeyWithValue(spreads(v1alpha1.SpreadStatus), v1alpha1.SpreadBalanced), Not(HaveKey(spreads(v1alpha1.SpreadReason))),
+	Eventually(spreadAnnotations).WithContext(ctx).WithArguments(workload).Should(And(
+		HaveKeyWithValue(annotationKey(v1alpha1.SpreadDesired), want), HaveKeyWithValue(annotationKey(v1alpha1.SpreadCurrent), want),
+		HaveKeyWithValue(annotationKey(v1alpha1.SpreadStatus), v1alpha1.SpreadBalanced), Not(HaveKey(annotationKey(v1alpha1.SpreadReason))),
 	))
-	Expect(said(ctx, "swarm", "spread", "--namespace", namespace, workload.GetName())).To(MatchRegexp(`%s +%d +%s +%s +Balanced`, workload.GetName(), onDemand+spot, want, want))
+	Expect(mustKubectl(ctx, "swarm", "spread", "--namespace", namespace, workload.GetName())).To(MatchRegexp(`%s +%d +%s +%s +Balanced`, workload.GetName(), onDemand+spot, want, want))
 }
 
-// says are the annotations of a workload.
-func says(ctx context.Context, workload client.Object) (map[string]string, error) {
+// spreadAnnotations are the annotations of a workload.
+func spreadAnnotations(ctx context.Context, workload client.Object) (map[string]string, error) {
 	err := api.Get(ctx, client.ObjectKeyFromObject(workload), workload)
 	return workload.GetAnnotations(), err
 }
 
-// rescheduled counts the pods of a workload that the operator has evicted according to its events.
-func rescheduled(ctx context.Context, workload client.Object) (count int, err error) {
+// countEvictions counts the pods of a workload that the operator has evicted according to its events.
+func countEvictions(ctx context.Context, workload client.Object) (count int, err error) {
 	list := &corev1.EventList{}
 	err = api.List(ctx, list, client.InNamespace(namespace))
 	for _, event := range list.Items {

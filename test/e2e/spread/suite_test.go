@@ -20,34 +20,34 @@ import (
 )
 
 const (
-	// patience is for a busy machine, and for moves that come in steps with pauses between them.
-	patience = 90 * time.Second
-	// brief is how long something is watched that must not change.
-	brief = 2 * time.Second
+	// timeout is for a busy machine, and for moves that come in steps with pauses between them.
+	timeout = 90 * time.Second
+	// quietPeriod is how long something is watched that must not change.
+	quietPeriod = 2 * time.Second
 )
 
 // Set once, before the first spec.
 var (
-	cluster  field.Cluster
-	api      client.WithWatch
-	entrance gate.Webhook
-	nodes    map[string]string // the class of each node
+	cluster field.Cluster
+	api     client.WithWatch
+	webhook gate.Webhook
+	nodes   map[string]string // the class of each node
 )
 
-// said is the output of a kubectl command that must succeed.
-var said = field.MustKubectl
+// mustKubectl is the output of a kubectl command that must succeed.
+var mustKubectl = field.MustKubectl
 
 // namespace is the running spec's own.
 var namespace string
 
 func TestSpread(t *testing.T) {
-	field.Prepare(t, patience)
+	field.Prepare(t, timeout)
 	RunSpecs(t, "Workloads on spot and on-demand nodes [R19/suites-pass]")
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
 	cluster = field.Connect()
-	api, entrance = cluster.API, gate.Webhook{Cluster: cluster}
+	api, webhook = cluster.API, gate.Webhook{Cluster: cluster}
 	nodes = classes(ctx)
 	Expect(spotNode()).NotTo(BeEmpty())
 	cluster.AwaitOperator(ctx)
@@ -64,5 +64,7 @@ var _ = JustAfterEach(func(ctx SpecContext) {
 
 var _ = AfterEach(func(ctx SpecContext) { field.ExpectNoDataRaces(ctx) })
 
-// measured shows a number among the results of the spec.
-func measured(what string, value any) { AddReportEntry(what, ReportEntryVisibilityAlways, value) }
+// reportMeasurement shows a number among the results of the spec.
+func reportMeasurement(what string, value any) {
+	AddReportEntry(what, ReportEntryVisibilityAlways, value)
+}

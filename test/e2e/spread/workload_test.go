@@ -39,13 +39,15 @@ func selector(name string) *metav1.LabelSelector {
 	return &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}}
 }
 
-// spreads is the key of an annotation.
-func spreads(annotation v1alpha1.SpreadAnnotation) string { return annotation.Key(v1alpha1.Prefix) }
+// annotationKey is the key of an annotation.
+func annotationKey(annotation v1alpha1.SpreadAnnotation) string {
+	return annotation.Key(v1alpha1.Prefix)
+}
 
-// wanting is a workload's name and its wish: a floor, and a share in percent.
-func wanting(name string, floor, share int) metav1.ObjectMeta {
+// spreadMeta is a workload's name and its wish: a floor, and a share in percent.
+func spreadMeta(name string, floor, share int) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: namespace, Name: name, Annotations: map[string]string{
-		spreads(v1alpha1.SpreadMode): v1alpha1.SpreadEnabled, spreads(v1alpha1.SpreadMinOnDemand): strconv.Itoa(floor), spreads(v1alpha1.SpreadSpotPercentage): strconv.Itoa(share),
+		annotationKey(v1alpha1.SpreadMode): v1alpha1.SpreadEnabled, annotationKey(v1alpha1.SpreadMinOnDemand): strconv.Itoa(floor), annotationKey(v1alpha1.SpreadSpotPercentage): strconv.Itoa(share),
 	}}
 }
 
@@ -86,17 +88,17 @@ func scale(ctx context.Context, workload client.Object, size int) {
 	patch(ctx, workload, map[string]any{"spec": map[string]any{"replicas": size}})
 }
 
-// covered adds the namespace to those that the API server asks about, from the first pod of a spec on, by a workload without pods.
-func covered(ctx context.Context) {
+// awaitCovered adds the namespace to those that the API server asks about, from the first pod of a spec on, by a workload without pods.
+func awaitCovered(ctx context.Context) {
 	GinkgoHelper()
-	cover := paused("cover")
+	cover := pausedDeployment("cover")
 	create(ctx, cover)
-	Eventually(entrance.AdmitsPlaced).WithContext(ctx).WithArguments(cover).Should(BeTrue())
+	Eventually(webhook.AdmitsPlaced).WithContext(ctx).WithArguments(cover).Should(BeTrue())
 }
 
-// paused is a Deployment that wants ten pods and makes none.
-func paused(name string) *appsv1.Deployment {
-	made := deployment(wanting(name, 2, 60), 10)
+// pausedDeployment is a Deployment that wants ten pods and makes none.
+func pausedDeployment(name string) *appsv1.Deployment {
+	made := deployment(spreadMeta(name, 2, 60), 10)
 	made.Spec.Paused = true
 	return made
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/field"
 )
 
-// crew is a swarm of workers that testify to a volume of their own.
-func crew(name string, agents, slots int32) *v1alpha1.Swarm {
+// newSwarm is a swarm of workers that testify to a volume of their own.
+func newSwarm(name string, agents, slots int32) *v1alpha1.Swarm {
 	return &v1alpha1.Swarm{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Spec: v1alpha1.SwarmSpec{
@@ -42,25 +42,27 @@ func worker(kind string, slots int32, capabilities ...string) v1alpha1.AgentType
 	}
 }
 
-// order is the payload that the probe understands.
-type order struct {
-	Milliseconds int    `json:"milliseconds,omitempty"`
-	Exit         int    `json:"exit,omitempty"`
-	UntilAttempt int    `json:"untilAttempt,omitempty"`
-	QuickFrom    int    `json:"quickFrom,omitempty"`
-	Output       int    `json:"output,omitempty"`
-	Say          string `json:"say,omitempty"`
-	Progress     []int  `json:"progress,omitempty"`
+// taskOrder is the payload that the probe understands.
+type taskOrder struct {
+	Milliseconds       int    `json:"milliseconds,omitempty"`
+	Exit               int    `json:"exit,omitempty"`
+	SucceedFromAttempt int    `json:"untilAttempt,omitempty"`
+	FastFromAttempt    int    `json:"quickFrom,omitempty"`
+	Output             int    `json:"output,omitempty"`
+	Message            string `json:"say,omitempty"`
+	Progress           []int  `json:"progress,omitempty"`
 }
 
-func lasting(length time.Duration) order { return order{Milliseconds: int(length.Milliseconds())} }
-
-// endless lasts until something happens to it; the next attempt takes no time.
-func endless() order {
-	return order{Milliseconds: int(10 * time.Minute / time.Millisecond), QuickFrom: 2}
+func orderLasting(length time.Duration) taskOrder {
+	return taskOrder{Milliseconds: int(length.Milliseconds())}
 }
 
-func task(name, swarm string, payload order) *v1alpha1.Task {
+// endlessOrder lasts until something happens to it; the next attempt takes no time.
+func endlessOrder() taskOrder {
+	return taskOrder{Milliseconds: int(10 * time.Minute / time.Millisecond), FastFromAttempt: 2}
+}
+
+func task(name, swarm string, payload taskOrder) *v1alpha1.Task {
 	encoded, err := json.Marshal(payload)
 	Expect(err).NotTo(HaveOccurred())
 	return &v1alpha1.Task{
@@ -76,16 +78,16 @@ func create(ctx context.Context, objects ...client.Object) {
 	}
 }
 
-// assembled creates a swarm and waits until all of it is ready, as kubectl wait does.
-func assembled(ctx context.Context, swarm *v1alpha1.Swarm) *v1alpha1.Swarm {
+// createReadySwarm creates a swarm and waits until all of it is ready, as kubectl wait does.
+func createReadySwarm(ctx context.Context, swarm *v1alpha1.Swarm) *v1alpha1.Swarm {
 	GinkgoHelper()
 	create(ctx, swarm)
 	Expect(kubectl(ctx, "wait", "--namespace", namespace, "swarm/"+swarm.Name, "--for=condition=Ready", "--timeout=90s")).To(ContainSubstring("condition met"))
 	return swarm
 }
 
-// submitted creates many tasks of one kind.
-func submitted(ctx context.Context, swarm string, count int, payload order) []string {
+// createTasks creates many tasks of one kind.
+func createTasks(ctx context.Context, swarm string, count int, payload taskOrder) []string {
 	GinkgoHelper()
 	var names []string
 	for n := range count {
@@ -123,8 +125,8 @@ func awaitRunning(ctx context.Context, name string) v1alpha1.AssignedAgent {
 	return taskNamed(ctx, name).Status.AssignedAgents[0]
 }
 
-// awaitBegun waits until a task was given out. A short one may be done before the first look.
-func awaitBegun(ctx context.Context, name string) {
+// awaitAssigned waits until a task was given out. A short one may be done before the first look.
+func awaitAssigned(ctx context.Context, name string) {
 	GinkgoHelper()
 	Eventually(phaseOf(ctx, name)).WithContext(ctx).Should(BeElementOf(v1alpha1.TaskRunning, v1alpha1.TaskCompleted))
 }
@@ -136,7 +138,7 @@ func awaitPhase(ctx context.Context, phase v1alpha1.TaskPhase, names ...string) 
 		for _, name := range names {
 			g.Expect(phaseOf(ctx, name)(g)).To(Equal(phase), name)
 		}
-	}).WithContext(ctx).WithTimeout(2 * patience).Should(Succeed())
+	}).WithContext(ctx).WithTimeout(2 * timeout).Should(Succeed())
 }
 
 // readiness is an object's Ready condition.
@@ -147,7 +149,7 @@ func readiness(conditions []metav1.Condition) metav1.Condition {
 	return metav1.Condition{}
 }
 
-// gone reports whether an object no longer exists.
-func gone(ctx context.Context, object client.Object) func() bool {
+// isDeleted reports whether an object no longer exists.
+func isDeleted(ctx context.Context, object client.Object) func() bool {
 	return func() bool { return apierrors.IsNotFound(api.Get(ctx, client.ObjectKeyFromObject(object), object)) }
 }

@@ -16,31 +16,31 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/harm"
 )
 
-// expectMoved shows how long after a moment the last attempt of a swarm began, and expects that within a time.
+// expectReassignedWithin shows how long after a moment the last attempt of a swarm began, and expects that within a time.
 // The start is what the agent wrote down, so what the test itself waits for afterwards costs nothing.
-func expectMoved(ctx context.Context, swarm, what string, from time.Time, within time.Duration) {
+func expectReassignedWithin(ctx context.Context, swarm, description string, start time.Time, limit time.Duration) {
 	GinkgoHelper()
 	var began time.Time
-	for _, line := range hear(ctx, swarm).agents {
+	for _, line := range readJournals(ctx, swarm).agents {
 		if line.Event == "start" {
 			began = line.Time
 		}
 	}
-	AddReportEntry(what, began.Sub(from).Round(10*time.Millisecond).String(), ReportEntryVisibilityAlways)
-	Expect(began.Sub(from)).To(BeNumerically("<=", within), what)
+	AddReportEntry(description, began.Sub(start).Round(10*time.Millisecond).String(), ReportEntryVisibilityAlways)
+	Expect(began.Sub(start)).To(BeNumerically("<=", limit), description)
 }
 
 // awaitTerminated returns when the status of a pod showed that one of its containers has ended.
 func awaitTerminated(ctx context.Context, pod string) time.Time {
 	GinkgoHelper()
-	ended := func(c corev1.ContainerStatus) bool {
+	isTerminated := func(c corev1.ContainerStatus) bool {
 		return c.State.Terminated != nil && c.State.Terminated.ContainerID != "" ||
 			c.LastTerminationState.Terminated != nil && c.LastTerminationState.Terminated.ContainerID != ""
 	}
 	Eventually(func(g Gomega) {
 		found := &corev1.Pod{}
 		g.Expect(api.Get(ctx, client.ObjectKey{Namespace: namespace, Name: pod}, found)).To(Succeed())
-		g.Expect(slices.ContainsFunc(found.Status.ContainerStatuses, ended)).To(BeTrue())
+		g.Expect(slices.ContainsFunc(found.Status.ContainerStatuses, isTerminated)).To(BeTrue())
 	}).WithContext(ctx).WithPolling(20 * time.Millisecond).Should(Succeed())
 	return time.Now()
 }
@@ -61,10 +61,10 @@ var _ = Describe("A swarm through faults", func() {
 	BeforeEach(harm.SkipOnForeignCluster)
 
 	It("finishes a task whose agent is killed in the middle, long before its lease ends", func(ctx SpecContext) {
-		mortal := crew("mortal", 2, 1)
+		mortal := newSwarm("mortal", 2, 1)
 		mortal.Spec.Agents[0].LeaseSeconds = 3600 // only the kubelet's proof that the process has ended moves the task within the time of this spec
-		assembled(ctx, mortal)
-		create(ctx, task("long", "mortal", endless()))
+		createReadySwarm(ctx, mortal)
+		create(ctx, task("long", "mortal", endlessOrder()))
 		held := awaitRunning(ctx, "long")
 		holder := cluster.PodProcesses(ctx, namespace, held.Name)
 		killed := time.Now()
@@ -77,47 +77,47 @@ var _ = Describe("A swarm through faults", func() {
 		Expect(finished.Status.Reassignments).To(BeEquivalentTo(1))
 		Expect(finished.Status.Retries).To(BeZero(), "a lost agent is no fault of the task")
 		Expect(finished.Status.Epoch).To(BeNumerically(">", held.Epoch))
-		proveExactlyOnce(ctx, "mortal", []string{"long"})
-		expectMoved(ctx, "mortal", "from the kill of an agent to the start on another", killed, 3*time.Second)
+		expectExactlyOnce(ctx, "mortal", []string{"long"})
+		expectReassignedWithin(ctx, "mortal", "from the kill of an agent to the start on another", killed, 3*time.Second)
 	})
 
 	It("takes the work of a frozen agent over after its lease, and refuses what it says when it wakes", func(ctx SpecContext) {
-		icy := crew("icy", 2, 1)
+		icy := newSwarm("icy", 2, 1)
 		icy.Spec.Agents[0].LeaseSeconds = 10
-		assembled(ctx, icy)
-		create(ctx, task("long", "icy", endless()))
+		createReadySwarm(ctx, icy)
+		create(ctx, task("long", "icy", endlessOrder()))
 		held := awaitRunning(ctx, "long")
 		frozen := cluster.PodProcesses(ctx, namespace, held.Name)
 		frozen.Freeze()
 		DeferCleanup(frozen.Unfreeze)
-		age := iceAge{agent: held.Name, from: time.Now()}
+		age := freeze{agent: held.Name, start: time.Now()}
 
 		awaitPhase(ctx, v1alpha1.TaskCompleted, "long")
 		Expect(taskNamed(ctx, "long").Status.Reassignments).To(BeEquivalentTo(1))
 		heard := awaitUnlinked(ctx, held.Name)
-		age.to = time.Now()
+		age.end = time.Now()
 		frozen.Unfreeze()
 		Expect(kubectl(ctx, "wait", "--namespace", namespace, "agent/"+held.Name, "--for=condition=Linked", "--timeout=60s")).To(ContainSubstring("condition met"))
-		proveExactlyOnce(ctx, "icy", []string{"long"}, age)
+		expectExactlyOnce(ctx, "icy", []string{"long"}, age)
 		// The lease and 2 s; one more because the stored time of the last heartbeat is cut to a second.
-		expectMoved(ctx, "icy", "from the last heartbeat of a frozen agent with a lease of 10 s to the start on another", heard, 13*time.Second)
+		expectReassignedWithin(ctx, "icy", "from the last heartbeat of a frozen agent with a lease of 10 s to the start on another", heard, 13*time.Second)
 	})
 
 	It("loses nothing when the leader is killed during fifty tasks [S15/same-end-state]", func(ctx SpecContext) {
-		assembled(ctx, crew("headless", 5, 2))
-		names := submitted(ctx, "headless", 50, lasting(1500*time.Millisecond))
-		awaitBegun(ctx, names[0])
+		createReadySwarm(ctx, newSwarm("headless", 5, 2))
+		names := createTasks(ctx, "headless", 50, orderLasting(1500*time.Millisecond))
+		awaitAssigned(ctx, names[0])
 		cluster.KillLeader(ctx)
 
 		awaitPhase(ctx, v1alpha1.TaskCompleted, names...)
-		proveExactlyOnce(ctx, "headless", names)
+		expectExactlyOnce(ctx, "headless", names)
 		cluster.AwaitOperator(ctx)
 	})
 
 	It("is not confused by a leader that was frozen during fifty tasks and wakes up", func(ctx SpecContext) {
-		assembled(ctx, crew("sleepy", 5, 2))
-		names := submitted(ctx, "sleepy", 50, lasting(1500*time.Millisecond))
-		awaitBegun(ctx, names[0])
+		createReadySwarm(ctx, newSwarm("sleepy", 5, 2))
+		names := createTasks(ctx, "sleepy", 50, orderLasting(1500*time.Millisecond))
+		awaitAssigned(ctx, names[0])
 		old := cluster.LeaderPod(ctx)
 		frozen := cluster.PodProcesses(ctx, field.SystemNamespace, old)
 		frozen.Freeze()
@@ -126,31 +126,31 @@ var _ = Describe("A swarm through faults", func() {
 		frozen.Unfreeze()
 
 		awaitPhase(ctx, v1alpha1.TaskCompleted, names...)
-		proveExactlyOnce(ctx, "sleepy", names)
+		expectExactlyOnce(ctx, "sleepy", names)
 		cluster.AwaitOperator(ctx)
 	})
 
 	It("survives the leader and an agent killed at once", func(ctx SpecContext) {
-		assembled(ctx, crew("doomed", 4, 2))
-		names := submitted(ctx, "doomed", 24, lasting(2*time.Second))
-		awaitBegun(ctx, names[0])
+		createReadySwarm(ctx, newSwarm("doomed", 4, 2))
+		names := createTasks(ctx, "doomed", 24, orderLasting(2*time.Second))
+		awaitAssigned(ctx, names[0])
 		head, hand := cluster.PodProcesses(ctx, field.SystemNamespace, cluster.LeaderPod(ctx)), cluster.PodProcesses(ctx, namespace, "doomed-worker-0")
 		head.Kill("swarm-operator")
 		hand.Kill("swarm-agent")
 
 		awaitPhase(ctx, v1alpha1.TaskCompleted, names...)
-		proveExactlyOnce(ctx, "doomed", names)
+		expectExactlyOnce(ctx, "doomed", names)
 		cluster.AwaitOperator(ctx)
 	})
 
 	It("goes on when the API server is restarted in the middle", Serial, func(ctx SpecContext) {
-		assembled(ctx, crew("patient", 4, 2))
-		names := submitted(ctx, "patient", 24, lasting(2*time.Second))
-		awaitBegun(ctx, names[0])
+		createReadySwarm(ctx, newSwarm("patient", 4, 2))
+		names := createTasks(ctx, "patient", 24, orderLasting(2*time.Second))
+		awaitAssigned(ctx, names[0])
 		harm.Devcluster(ctx, "restart", "kube-apiserver")
 
 		awaitPhase(ctx, v1alpha1.TaskCompleted, names...)
-		proveExactlyOnce(ctx, "patient", names)
+		expectExactlyOnce(ctx, "patient", names)
 		cluster.AwaitOperator(ctx)
 	})
 })

@@ -18,7 +18,7 @@ import (
 )
 
 // A line is one of an agent's journal (event, uid, epoch, outcome) or of its code's testimony (event, key, pid).
-type line struct {
+type journalEntry struct {
 	Time    time.Time `json:"time"`
 	Event   string    `json:"event"`
 	Agent   string    `json:"agent"`
@@ -34,42 +34,42 @@ type line struct {
 // A run is one process that worked on a task, from its first line to its last.
 type run struct {
 	task, agent string
-	from, to    time.Time
+	start, end  time.Time
 }
 
 func (r run) String() string {
-	return fmt.Sprintf("%s on %s from %s to %s", r.task, r.agent, r.from.Format("05.000"), r.to.Format("05.000"))
+	return fmt.Sprintf("%s on %s from %s to %s", r.task, r.agent, r.start.Format("05.000"), r.end.Format("05.000"))
 }
 
 // An ice age is when an agent was frozen: what it wrote down when it woke is no proof that it worked in between.
-type iceAge struct {
-	agent    string
-	from, to time.Time
+type freeze struct {
+	agent      string
+	start, end time.Time
 }
 
-// witnesses are all lines of all agents of a swarm, by kind.
-type witnesses struct {
-	agents []line // their own start and finish
-	code   []line // written by the code
+// journals are all lines of all agents of a swarm, by kind.
+type journals struct {
+	agents []journalEntry // their own start and finish
+	code   []journalEntry // written by the code
 }
 
-// hear reads the journals of all agents. They lie on volumes, so that they outlive pods.
-func hear(ctx context.Context, swarm string) witnesses {
+// readJournals reads the journals of all agents. They lie on volumes, so that they outlive pods.
+func readJournals(ctx context.Context, swarm string) journals {
 	GinkgoHelper()
 	list := &v1alpha1.AgentList{}
 	Expect(api.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{v1alpha1.LabelSwarm: swarm})).To(Succeed())
-	var heard witnesses
+	var result journals
 	for _, agent := range list.Items {
-		heard.agents = append(heard.agents, read(ctx, agent.Name, "journal.jsonl")...)
-		heard.code = append(heard.code, read(ctx, agent.Name, "work.jsonl")...)
+		result.agents = append(result.agents, read(ctx, agent.Name, "journal.jsonl")...)
+		result.code = append(result.code, read(ctx, agent.Name, "work.jsonl")...)
 	}
-	byTime := func(a, b line) int { return a.Time.Compare(b.Time) }
-	slices.SortStableFunc(heard.agents, byTime)
-	slices.SortStableFunc(heard.code, byTime)
-	return heard
+	byTime := func(a, b journalEntry) int { return a.Time.Compare(b.Time) }
+	slices.SortStableFunc(result.agents, byTime)
+	slices.SortStableFunc(result.code, byTime)
+	return result
 }
 
-func read(ctx context.Context, agent, file string) []line {
+func read(ctx context.Context, agent, file string) []journalEntry {
 	GinkgoHelper()
 	var text string
 	Eventually(func() (err error) {
@@ -79,10 +79,10 @@ func read(ctx context.Context, agent, file string) []line {
 		}
 		return err
 	}).WithContext(ctx).Should(Succeed())
-	var lines []line
+	var lines []journalEntry
 	scanner := bufio.NewScanner(strings.NewReader(text))
 	for scanner.Scan() {
-		var parsed line
+		var parsed journalEntry
 		if json.Unmarshal(scanner.Bytes(), &parsed) == nil { // a line may have been cut by a kill
 			lines = append(lines, parsed)
 		}
@@ -90,56 +90,56 @@ func read(ctx context.Context, agent, file string) []line {
 	return lines
 }
 
-// runs are what really worked, by task in the order of their beginning.
-func (w witnesses) runs(except ...iceAge) map[string][]*run {
+// processRuns are what really worked, by task in the order of their beginning.
+func (w journals) processRuns(freezes ...freeze) map[string][]*run {
 	type process struct {
 		key, agent string
 		pid        int
 	}
-	open, all := map[process]*run{}, map[string][]*run{}
-	for _, said := range w.code {
-		id := process{said.Key, said.Agent, said.PID}
-		if open[id] == nil || said.Event == "start" { // a process in the next pod may have the same PID
-			open[id] = &run{task: said.Task, agent: said.Agent, from: said.Time, to: said.Time}
-			all[id.key] = append(all[id.key], open[id])
+	openRuns, runsByTask := map[process]*run{}, map[string][]*run{}
+	for _, entry := range w.code {
+		id := process{entry.Key, entry.Agent, entry.PID}
+		if openRuns[id] == nil || entry.Event == "start" { // a process in the next pod may have the same PID
+			openRuns[id] = &run{task: entry.Task, agent: entry.Agent, start: entry.Time, end: entry.Time}
+			runsByTask[id.key] = append(runsByTask[id.key], openRuns[id])
 		}
-		if !thawed(said, open[id], except) {
-			open[id].to = said.Time
+		if !wokeFromFreeze(entry, openRuns[id], freezes) {
+			openRuns[id].end = entry.Time
 		}
 	}
-	return all
+	return runsByTask
 }
 
-// thawed reports whether a line was written by a process that woke from being frozen. It may write one more line before its agent ends it.
-func thawed(said line, of *run, except []iceAge) bool {
-	return slices.ContainsFunc(except, func(age iceAge) bool {
-		return age.agent == said.Agent && of.from.Before(age.from) && said.Time.After(age.from) && said.Time.Before(age.to.Add(time.Second))
+// wokeFromFreeze reports whether a line was written by a process that woke from being frozen. It may write one more line before its agent ends it.
+func wokeFromFreeze(said journalEntry, r *run, except []freeze) bool {
+	return slices.ContainsFunc(except, func(age freeze) bool {
+		return age.agent == said.Agent && r.start.Before(age.start) && said.Time.After(age.start) && said.Time.Before(age.end.Add(time.Second))
 	})
 }
 
-// proveExactlyOnce checks what the promise is about: no two attempts of a task ran at the same time, epochs only grew, and the result
+// expectExactlyOnce checks what the promise is about: no two attempts of a task ran at the same time, epochs only grew, and the result
 // that was taken is that of an attempt which its agent saw succeed.
-func proveExactlyOnce(ctx context.Context, swarm string, tasks []string, except ...iceAge) {
+func expectExactlyOnce(ctx context.Context, swarm string, tasks []string, except ...freeze) {
 	GinkgoHelper()
-	heard := hear(ctx, swarm)
-	for _, runs := range heard.runs(except...) {
-		slices.SortFunc(runs, func(a, b *run) int { return cmp.Compare(a.from.UnixNano(), b.from.UnixNano()) })
+	journals := readJournals(ctx, swarm)
+	for _, runs := range journals.processRuns(except...) {
+		slices.SortFunc(runs, func(a, b *run) int { return cmp.Compare(a.start.UnixNano(), b.start.UnixNano()) })
 		for n := 1; n < len(runs); n++ {
-			Expect(runs[n].from.Before(runs[n-1].to)).To(BeFalse(), "two attempts at once: %s, %s", runs[n-1], runs[n])
+			Expect(runs[n].start.Before(runs[n-1].end)).To(BeFalse(), "two attempts at once: %s, %s", runs[n-1], runs[n])
 		}
 	}
 	epochs := map[string]int64{}
-	for _, said := range heard.agents {
-		if said.Event == "start" {
-			Expect(said.Epoch).To(BeNumerically(">", epochs[said.UID]), "epochs of %s must grow", said.Task)
-			epochs[said.UID] = said.Epoch
+	for _, entry := range journals.agents {
+		if entry.Event == "start" {
+			Expect(entry.Epoch).To(BeNumerically(">", epochs[entry.UID]), "epochs of %s must grow", entry.Task)
+			epochs[entry.UID] = entry.Epoch
 		}
 	}
 	for _, name := range tasks {
 		finished := taskNamed(ctx, name)
 		Expect(finished.Status.Phase).To(Equal(v1alpha1.TaskCompleted), name)
-		Expect(slices.ContainsFunc(heard.agents, func(said line) bool {
-			return said.UID == string(finished.UID) && said.Epoch == finished.Status.Epoch && said.Event == "finish" && said.Outcome == "succeeded"
+		Expect(slices.ContainsFunc(journals.agents, func(entry journalEntry) bool {
+			return entry.UID == string(finished.UID) && entry.Epoch == finished.Status.Epoch && entry.Event == "finish" && entry.Outcome == "succeeded"
 		})).To(BeTrue(), "the result of %s was taken from an attempt that no agent saw succeed", name)
 	}
 }

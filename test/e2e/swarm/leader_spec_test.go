@@ -26,15 +26,15 @@ var _ = Describe("A hundred attempts with default settings", Ordered, func() {
 	BeforeAll(func(ctx SpecContext) {
 		harm.SkipOnForeignCluster()
 		const each = 10
-		swarm := crew("lasting", lastingAgents, each+1) // one slot of each agent stays free
+		swarm := newSwarm("lasting", lastingAgents, each+1) // one slot of each agent stays free
 		swarm.Spec.Agents[0].Runtime.Exec.GracePeriodSeconds = nil
-		assembled(ctx, swarm)
-		attempts = submitted(ctx, "lasting", lastingAgents*each, endless())
-		Eventually(runningFirst).WithContext(ctx).WithTimeout(2 * patience).Should(ConsistOf(attempts))
+		createReadySwarm(ctx, swarm)
+		attempts = createTasks(ctx, "lasting", lastingAgents*each, endlessOrder())
+		Eventually(firstAttempts).WithContext(ctx).WithTimeout(2 * timeout).Should(ConsistOf(attempts))
 		Eventually(func() int { // on a busy machine an agent needs seconds to start ten programs
 			started, _ := journal(ctx)
 			return len(started)
-		}).WithContext(ctx).WithTimeout(2 * patience).Should(Equal(lastingAgents * each))
+		}).WithContext(ctx).WithTimeout(2 * timeout).Should(Equal(lastingAgents * each))
 	})
 
 	It("are not restarted when the leader is killed [X01/leader-killed], nor when another replica takes over", func(ctx SpecContext) {
@@ -87,15 +87,15 @@ func awaitAllAgents(ctx context.Context, name string) {
 	GinkgoHelper()
 	var names []string
 	for n := range lastingAgents {
-		made := task(fmt.Sprintf("short-%s-%d", name, n), "lasting", order{})
+		made := task(fmt.Sprintf("short-%s-%d", name, n), "lasting", taskOrder{})
 		Eventually(func() error { return client.IgnoreAlreadyExists(api.Create(ctx, made)) }).WithContext(ctx).Should(Succeed())
 		names = append(names, made.Name)
 	}
 	awaitPhase(ctx, v1alpha1.TaskCompleted, names...)
 }
 
-// runningFirst returns the names of all tasks that run in their first attempt.
-func runningFirst(ctx context.Context) ([]string, error) {
+// firstAttempts returns the names of all tasks that run in their first attempt.
+func firstAttempts(ctx context.Context) ([]string, error) {
 	running, _, err := tasksByAttempt(ctx)
 	return running, err
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/field"
 )
 
-// patience is for a busy machine, and for an operator whose leader has just died.
-const patience = 90 * time.Second
+// timeout is for a busy machine, and for an operator whose leader has just died.
+const timeout = 90 * time.Second
 
 // kubectl runs the real program, as a user would.
 var kubectl = field.Kubectl
@@ -34,7 +34,7 @@ var (
 var namespace string
 
 func TestSwarm(t *testing.T) {
-	field.Prepare(t, patience)
+	field.Prepare(t, timeout)
 	RunSpecs(t, "Swarms on a real node [R19/suites-pass]")
 }
 

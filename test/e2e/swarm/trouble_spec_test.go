@@ -19,14 +19,14 @@ import (
 // failure is the message of an agent that has failed.
 func failure(ctx context.Context, g Gomega, name string) string {
 	agent := &v1alpha1.Agent{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-	g.Expect(gone(ctx, agent)()).To(BeFalse())
+	g.Expect(isDeleted(ctx, agent)()).To(BeFalse())
 	g.Expect(agent.Status.Phase).To(Equal(v1alpha1.AgentFailed))
 	return readiness(agent.Status.Conditions).Message
 }
 
 var _ = Describe("A swarm in trouble", func() {
 	It("says which image does not exist and which container crashes, and lets the others work [S07/crash-loop]", func(ctx SpecContext) {
-		swarm := crew("partial", 4, 1)
+		swarm := newSwarm("partial", 4, 1)
 		broken, crashing, ending := worker("broken", 1), worker("crashing", 1), worker("ending", 1)
 		broken.Template.Spec.Containers[0].Image = "localhost/there-is-no-such-image:1"
 		crash := []string{"/probe", "no-such-command"}
@@ -40,7 +40,7 @@ var _ = Describe("A swarm in trouble", func() {
 				g.Expect(failure(ctx, g, agent)).To(SatisfyAll(
 					ContainSubstring(container), ContainSubstring("see its logs"), ContainSubstring("it last ended with code 2")))
 			}
-			g.Expect(gone(ctx, swarm)()).To(BeFalse())
+			g.Expect(isDeleted(ctx, swarm)()).To(BeFalse())
 			g.Expect(swarm.Status.Conditions).To(ContainElement(SatisfyAll(
 				HaveField("Type", v1alpha1.ConditionDegraded), HaveField("Status", metav1.ConditionTrue),
 				HaveField("Reason", string(v1alpha1.ReasonAgentsFailing)),
@@ -48,12 +48,12 @@ var _ = Describe("A swarm in trouble", func() {
 		}).WithContext(ctx).Should(Succeed())
 		Expect(kubectl(ctx, "get", "events", "--namespace", namespace, "--field-selector", "reason=AgentsFailing")).To(ContainSubstring("partial"))
 
-		create(ctx, task("anyway", "partial", order{}))
+		create(ctx, task("anyway", "partial", taskOrder{}))
 		awaitPhase(ctx, v1alpha1.TaskCompleted, "anyway")
 	})
 
 	It("is Degraded when one agent of five is broken, and the other four work [S23/degraded, S23/others-work]", func(ctx SpecContext) {
-		swarm := crew("mostly", 5, 1)
+		swarm := newSwarm("mostly", 5, 1)
 		broken := worker("broken", 1)
 		broken.Template.Spec.Containers[0].Image = "localhost/there-is-no-such-image:1"
 		swarm.Spec.Strategy = v1alpha1.SwarmSpecialized
@@ -61,14 +61,14 @@ var _ = Describe("A swarm in trouble", func() {
 		swarm.Spec.Agents = append(swarm.Spec.Agents, broken)
 		create(ctx, swarm)
 		Eventually(func(g Gomega) {
-			g.Expect(gone(ctx, swarm)()).To(BeFalse())
+			g.Expect(isDeleted(ctx, swarm)()).To(BeFalse())
 			g.Expect(swarm.Status.ActiveAgents).To(BeEquivalentTo(4))
 			g.Expect(swarm.Status.Conditions).To(ContainElement(SatisfyAll(
 				HaveField("Type", v1alpha1.ConditionDegraded), HaveField("Status", metav1.ConditionTrue),
 				HaveField("Message", SatisfyAll(ContainSubstring("1 of 5"), ContainSubstring("mostly-broken-0"))))))
 		}).WithContext(ctx).Should(Succeed())
 
-		names := submitted(ctx, "mostly", 8, lasting(2*time.Second))
+		names := createTasks(ctx, "mostly", 8, orderLasting(2*time.Second))
 		awaitPhase(ctx, v1alpha1.TaskCompleted, names...)
 		for n := range 4 {
 			Expect(read(ctx, fmt.Sprintf("mostly-worker-%d", n), "journal.jsonl")).To(ContainElement(HaveField("Event", "start")), "worker %d has worked", n)
@@ -76,10 +76,10 @@ var _ = Describe("A swarm in trouble", func() {
 	})
 
 	It("says that a command does not exist", func(ctx SpecContext) {
-		swarm := crew("lost", 1, 1)
+		swarm := newSwarm("lost", 1, 1)
 		swarm.Spec.Agents[0].Runtime.Exec.Command = []string{"/no/such/program"}
-		assembled(ctx, swarm)
-		impossible := task("impossible", "lost", order{})
+		createReadySwarm(ctx, swarm)
+		impossible := task("impossible", "lost", taskOrder{})
 		impossible.Spec.Retry.Limit = new(int32(0))
 		create(ctx, impossible)
 		awaitPhase(ctx, v1alpha1.TaskFailed, "impossible")
@@ -90,11 +90,11 @@ var _ = Describe("A swarm in trouble", func() {
 	})
 
 	It("tells a crash, too much output and bad input apart, and does not try the latter two again", func(ctx SpecContext) {
-		assembled(ctx, crew("clumsy", 1, 3))
-		crash := task("crash", "clumsy", order{Exit: 7, Say: "out of paper"})
+		createReadySwarm(ctx, newSwarm("clumsy", 1, 3))
+		crash := task("crash", "clumsy", taskOrder{Exit: 7, Message: "out of paper"})
 		crash.Spec.Retry.Limit = new(int32(0))
-		create(ctx, crash, task("endless", "clumsy", order{Output: 5000}), task("wrong", "clumsy", order{}))
-		garbled := task("garbled", "clumsy", order{})
+		create(ctx, crash, task("endless", "clumsy", taskOrder{Output: 5000}), task("wrong", "clumsy", taskOrder{}))
+		garbled := task("garbled", "clumsy", taskOrder{})
 		garbled.Spec.Payload = &apiextensionsv1.JSON{Raw: []byte(`{"milliseconds": "many"}`)}
 		create(ctx, garbled)
 		awaitPhase(ctx, v1alpha1.TaskFailed, "crash", "endless", "garbled")
@@ -106,8 +106,8 @@ var _ = Describe("A swarm in trouble", func() {
 	})
 
 	It("refuses a payload above the limit and names the way out", func(ctx SpecContext) {
-		assembled(ctx, crew("small", 1, 1))
-		large := task("large", "small", order{Say: strings.Repeat("x", 9000)})
+		createReadySwarm(ctx, newSwarm("small", 1, 1))
+		large := task("large", "small", taskOrder{Message: strings.Repeat("x", 9000)})
 		create(ctx, large)
 		awaitPhase(ctx, v1alpha1.TaskFailed, "large")
 		Expect(taskNamed(ctx, "large").Status).To(SatisfyAll(
@@ -115,18 +115,18 @@ var _ = Describe("A swarm in trouble", func() {
 	})
 
 	It("keeps a task of an unknown swarm waiting until there is one", func(ctx SpecContext) {
-		create(ctx, task("early", "tardy", order{}))
+		create(ctx, task("early", "tardy", taskOrder{}))
 		awaitPhase(ctx, v1alpha1.TaskPending, "early")
 		waiting := taskNamed(ctx, "early")
 		Expect(waiting.Status.Reason).To(Equal(string(v1alpha1.ReasonSwarmNotFound)))
 		Expect(waiting.Status.Message).To(ContainSubstring(`no Swarm "tardy"`))
-		create(ctx, crew("tardy", 1, 1))
+		create(ctx, newSwarm("tardy", 1, 1))
 		awaitPhase(ctx, v1alpha1.TaskCompleted, "early")
 	})
 
 	It("says that no agent offers what a task needs", func(ctx SpecContext) {
-		assembled(ctx, crew("plain", 1, 1))
-		special := task("special", "plain", order{})
+		createReadySwarm(ctx, newSwarm("plain", 1, 1))
+		special := task("special", "plain", taskOrder{})
 		special.Spec.Capabilities = []string{"gpu"}
 		create(ctx, special)
 		awaitPhase(ctx, v1alpha1.TaskPending, "special")

@@ -33,35 +33,35 @@ func introspect(ctx context.Context, pool string) introspection {
 	GinkgoHelper()
 	for _, arguments := range []string{
 		"create serviceaccount viewer", "create role viewer --verb=get,list --resource=workerpools.swarm.io",
-		"create rolebinding viewer --role=viewer --serviceaccount=" + scene.namespace + ":viewer",
+		"create rolebinding viewer --role=viewer --serviceaccount=" + env.namespace + ":viewer",
 	} {
-		Expect(kubectl(ctx, append(strings.Fields(arguments), "--namespace", scene.namespace)...)).To(ContainSubstring("created"))
+		Expect(kubectl(ctx, append(strings.Fields(arguments), "--namespace", env.namespace)...)).To(ContainSubstring("created"))
 	}
-	token, err := kubectl(ctx, "create", "token", "viewer", "--namespace", scene.namespace)
+	token, err := kubectl(ctx, "create", "token", "viewer", "--namespace", env.namespace)
 	Expect(err).NotTo(HaveOccurred())
-	url := "http://" + field.PortForward("deployment/swarm-operator", "8082") + "/v1/pools/" + scene.namespace + "/" + pool
-	var shown introspection
+	url := "http://" + field.PortForward("deployment/swarm-operator", "8082") + "/v1/pools/" + env.namespace + "/" + pool
+	var result introspection
 	Eventually(func() (err error) { // a right that was just given may not be known yet
-		shown, err = fetchIntrospection(ctx, url, strings.TrimSpace(token))
+		result, err = fetchIntrospection(ctx, url, strings.TrimSpace(token))
 		return err
 	}).WithContext(ctx).Should(Succeed())
-	return shown
+	return result
 }
 
-func fetchIntrospection(ctx context.Context, url, token string) (shown introspection, err error) {
+func fetchIntrospection(ctx context.Context, url, token string) (result introspection, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return shown, err
+		return result, err
 	}
 	request.Header.Set("Authorization", "Bearer "+token)
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return shown, err
+		return result, err
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
 	if err != nil || response.StatusCode != http.StatusOK {
-		return shown, fmt.Errorf("%s: %s: %w", response.Status, text, err)
+		return result, fmt.Errorf("%s: %s: %w", response.Status, text, err)
 	}
-	return shown, json.Unmarshal(text, &shown)
+	return result, json.Unmarshal(text, &result)
 }

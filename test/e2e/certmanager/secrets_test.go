@@ -19,15 +19,15 @@ import (
 
 // Certificates and their Secrets have the same names.
 const (
-	shown   = "swarm-operator-webhook" // what replicas show
-	signing = "swarm-operator-webhook-ca"
+	servingCertificate = "swarm-operator-webhook" // what replicas show
+	signing            = "swarm-operator-webhook-ca"
 )
 
-// stored is what cert-manager has put into the Secret of a Certificate, which has its name.
-func stored(ctx context.Context, name string) (leaf *x509.Certificate, signer []byte) {
+// readSecret is what cert-manager has put into the Secret of a Certificate, which has its name.
+func readSecret(ctx context.Context, name string) (leaf *x509.Certificate, signer []byte) {
 	GinkgoHelper()
 	secret := &corev1.Secret{}
-	Expect(entrance.API.Get(ctx, client.ObjectKey{Namespace: field.SystemNamespace, Name: name}, secret)).To(Succeed())
+	Expect(webhook.API.Get(ctx, client.ObjectKey{Namespace: field.SystemNamespace, Name: name}, secret)).To(Succeed())
 	found, err := cert.ParseCertsPEM(secret.Data[corev1.TLSCertKey])
 	Expect(err).NotTo(HaveOccurred())
 	return found[0], secret.Data["ca.crt"]
@@ -36,11 +36,11 @@ func stored(ctx context.Context, name string) (leaf *x509.Certificate, signer []
 // renew does what `cmctl renew` does, and waits until there is another certificate.
 func renew(ctx context.Context, name string) {
 	GinkgoHelper()
-	before, _ := stored(ctx, name)
+	before, _ := readSecret(ctx, name)
 	field.MustKubectl(ctx, "patch", "certificate", name, "--namespace", field.SystemNamespace, "--subresource", "status", "--type", "json",
 		"--patch", `[{"op":"add","path":"/status/conditions/-","value":{"type":"Issuing","status":"True","reason":"ManuallyTriggered","message":"by the suite"}}]`)
 	Eventually(func() bool {
-		now, _ := stored(ctx, name)
+		now, _ := readSecret(ctx, name)
 		return now.Equal(before)
 	}).WithContext(ctx).WithPolling(10 * time.Millisecond).Should(BeFalse())
 }
@@ -49,19 +49,19 @@ func renew(ctx context.Context, name string) {
 func awaitTrusted(ctx context.Context) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
-		_, signer := stored(ctx, shown)
-		g.Expect(entrance.TrustedCA(ctx)).To(Satisfy(func(bundle []byte) bool { return bytes.Contains(bundle, bytes.TrimSpace(signer)) }))
+		_, signer := readSecret(ctx, servingCertificate)
+		g.Expect(webhook.TrustedCA(ctx)).To(Satisfy(func(bundle []byte) bool { return bytes.Contains(bundle, bytes.TrimSpace(signer)) }))
 	}).WithContext(ctx).Should(Succeed())
 }
 
-// awaitShown waits until every replica shows what is in the Secret, and the API server would take it.
-func awaitShown(ctx context.Context, doors []string) {
+// awaitServed waits until every replica shows what is in the Secret, and the API server would take it.
+func awaitServed(ctx context.Context, addresses []string) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
-		want, _ := stored(ctx, shown)
-		bundle, err := entrance.TrustedCA(ctx)
+		want, _ := readSecret(ctx, servingCertificate)
+		bundle, err := webhook.TrustedCA(ctx)
 		g.Expect(err).NotTo(HaveOccurred())
-		for _, door := range doors {
+		for _, door := range addresses {
 			leaf, err := gate.ServedCertificate(ctx, door, bundle)
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(leaf.Equal(want)).To(BeTrue())
@@ -69,10 +69,10 @@ func awaitShown(ctx context.Context, doors []string) {
 	}).WithContext(ctx).Should(Succeed())
 }
 
-// hasten has kubelets look at the operator's pods, and so at their Secrets, now: by themselves they do within a minute or two.
-func hasten(ctx context.Context) {
+// refreshSecretVolumes has kubelets look at the operator's pods, and so at their Secrets, now: by themselves they do within a minute or two.
+func refreshSecretVolumes(ctx context.Context) {
 	GinkgoHelper()
-	pods, err := entrance.OperatorPods(ctx)
+	pods, err := webhook.OperatorPods(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	for _, pod := range pods {
 		field.MustKubectl(ctx, "annotate", "pod", pod.Name, "--namespace", field.SystemNamespace, "--overwrite", "swarm.io/looked-at="+strconv.FormatInt(time.Now().UnixNano(), 10))

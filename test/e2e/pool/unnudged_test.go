@@ -18,42 +18,42 @@ const (
 	longest = 120 * time.Second
 )
 
-// untold is a worker whose list changes without a nudge. That takes a minute, in which specs run.
-var untold struct {
-	stage *stage
+// unnudged is a worker whose list changes without a nudge. That takes a minute, in which specs run.
+var unnudged struct {
+	stage *testEnvironment
 	took  chan time.Duration
 }
 
-// sampleUntold gives a worker lists by hand, without a nudge.
-func sampleUntold(ctx context.Context) {
+// sampleUnnudged gives a worker lists by hand, without a nudge.
+func sampleUnnudged(ctx context.Context) {
 	GinkgoHelper()
-	untold.stage, untold.took = open(ctx), make(chan time.Duration, 1)
-	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: untold.stage.namespace, Name: "untold-config"}, Data: listed(1)}
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: untold.stage.namespace, Name: "untold"}, Spec: worker(holding(), "untold")}
+	unnudged.stage, unnudged.took = open(ctx), make(chan time.Duration, 1)
+	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: unnudged.stage.namespace, Name: "untold-config"}, Data: versionAnnotations(1)}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: unnudged.stage.namespace, Name: "untold"}, Spec: worker(idleContainer(), "untold")}
 	create(ctx, config, pod)
-	Eventually(untold.stage.ask).WithContext(ctx).WithArguments("untold").Should(HaveField("Version", BeEquivalentTo(1)))
+	Eventually(unnudged.stage.fetchStatus).WithContext(ctx).WithArguments("untold").Should(HaveField("Version", BeEquivalentTo(1)))
 	go func() {
-		defer close(untold.took)
+		defer close(unnudged.took)
 		// The kubelet looks at a pod several times while it starts. The first list that is not brought by that counts.
 		for version := int64(2); ; version++ {
-			took, err := untoldDelivery(config, version)
+			took, err := unnudgedDelivery(config, version)
 			if err != nil {
 				GinkgoWriter.Println("measure without a nudge:", err)
 				return
 			}
 			if took > quick {
-				untold.took <- took
+				unnudged.took <- took
 				return
 			}
 		}
 	}()
 }
 
-// untoldDelivery is how long a list takes to reach its worker without a nudge.
-func untoldDelivery(config *corev1.ConfigMap, version int64) (time.Duration, error) {
+// unnudgedDelivery is how long a list takes to reach its worker without a nudge.
+func unnudgedDelivery(config *corev1.ConfigMap, version int64) (time.Duration, error) {
 	ctx, stop := context.WithTimeout(context.Background(), longest)
 	defer stop()
-	config.Data, config.ResourceVersion = listed(version), "" // whatever has become of the last try
+	config.Data, config.ResourceVersion = versionAnnotations(version), "" // whatever has become of the last try
 	began := time.Now()
 	for err := api.Update(ctx, config); err != nil; err = api.Update(ctx, config) { // the API server may be away
 		if ctx.Err() != nil {
@@ -62,7 +62,7 @@ func untoldDelivery(config *corev1.ConfigMap, version int64) (time.Duration, err
 		began = time.Now()
 	}
 	for ctx.Err() == nil {
-		if said, err := untold.stage.ask(ctx, "untold"); err == nil && said.Version == version {
+		if said, err := unnudged.stage.fetchStatus(ctx, "untold"); err == nil && said.Version == version {
 			return time.Since(began), nil
 		}
 		select {
@@ -73,15 +73,15 @@ func untoldDelivery(config *corev1.ConfigMap, version int64) (time.Duration, err
 	return 0, ctx.Err()
 }
 
-func listed(version int64) map[string]string {
+func versionAnnotations(version int64) map[string]string {
 	return map[string]string{"config.yml": fmt.Sprintf("version: %d\nworkloads:\n  untold:\n    jobs: []\n    version: %d\n", version, version)}
 }
 
 var _ = AfterSuite(func(ctx SpecContext) {
-	if untold.took == nil {
+	if unnudged.took == nil {
 		return
 	}
 	var took time.Duration
-	Eventually(untold.took).WithContext(ctx).WithTimeout(longest).Should(Receive(&took))
+	Eventually(unnudged.took).WithContext(ctx).WithTimeout(longest).Should(Receive(&took))
 	AddReportEntry("without a nudge a list was acknowledged after", ReportEntryVisibilityAlways, fmt.Sprintf("%.1f s", took.Seconds()))
 })

@@ -20,18 +20,18 @@ import (
 
 // A chronicle is everything that has happened in a namespace to pods, ConfigMaps and StatefulSets. The API server numbers changes
 // over all objects, so that the order of two changes is known, however late they were observed.
-type chronicle struct {
+type recorder struct {
 	stop context.CancelFunc
 
-	lock     sync.Mutex
-	created  map[string]uint64 // pods, by UID
-	deleted  map[string]uint64
-	editions []edition
-	scales   []scale
+	lock           sync.Mutex
+	created        map[string]uint64 // pods, by UID
+	deleted        map[string]uint64
+	configVersions []configVersion
+	scales         []scale
 }
 
 // An edition is a config that was published.
-type edition struct {
+type configVersion struct {
 	file
 	name   string
 	number uint64
@@ -48,17 +48,17 @@ type scale struct {
 
 // file is what workers mount.
 type file struct {
-	Version   int64             `json:"version"`
-	Workloads map[string]workOf `json:"workloads"`
+	Version   int64               `json:"version"`
+	Workloads map[string]workload `json:"workloads"`
 	text      string
 }
 
-type workOf struct {
+type workload struct {
 	Jobs    []string `json:"jobs"`
 	Version int64    `json:"version"`
 }
 
-func parsed(config *corev1.ConfigMap) file {
+func parseConfig(config *corev1.ConfigMap) file {
 	read := file{text: config.Data["config.yml"]}
 	if err := yaml.UnmarshalStrict([]byte(read.text), &read); err != nil {
 		return file{text: read.text}
@@ -78,20 +78,20 @@ func (f file) owners() map[string]string {
 }
 
 // record begins a chronicle, which goes on when the API server was away.
-func record(ctx context.Context, namespace string) *chronicle {
+func record(ctx context.Context, namespace string) *recorder {
 	GinkgoHelper()
-	going, stop := context.WithCancel(context.Background())
-	made := &chronicle{stop: stop, created: map[string]uint64{}, deleted: map[string]uint64{}}
-	now, err := core.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
+	recording, stop := context.WithCancel(context.Background())
+	r := &recorder{stop: stop, created: map[string]uint64{}, deleted: map[string]uint64{}}
+	podList, err := core.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
 	Expect(err).NotTo(HaveOccurred())
 	for _, source := range []source{
 		core.CoreV1().Pods(namespace).Watch, core.CoreV1().ConfigMaps(namespace).Watch, core.AppsV1().StatefulSets(namespace).Watch,
 	} {
-		watcher, err := watchtools.NewRetryWatcherWithContext(going, now.ResourceVersion, source)
+		watcher, err := watchtools.NewRetryWatcherWithContext(recording, podList.ResourceVersion, source)
 		Expect(err).NotTo(HaveOccurred())
-		go made.follow(watcher)
+		go r.handleEvents(watcher)
 	}
-	return made
+	return r
 }
 
 // source is the watch of one kind of object.
@@ -107,13 +107,13 @@ func (s source) WatchWithContext(ctx context.Context, options metav1.ListOptions
 	return begun, err
 }
 
-func (c *chronicle) follow(watcher watch.Interface) {
+func (c *recorder) handleEvents(watcher watch.Interface) {
 	for event := range watcher.ResultChan() {
-		c.note(event)
+		c.recordEvent(event)
 	}
 }
 
-func (c *chronicle) note(event watch.Event) {
+func (c *recorder) recordEvent(event watch.Event) {
 	c.lock.Lock()
 	defer c.lock.Unlock()
 	switch object := event.Object.(type) {
@@ -126,7 +126,7 @@ func (c *chronicle) note(event watch.Event) {
 		}
 	case *corev1.ConfigMap:
 		if event.Type != watch.Deleted {
-			c.editions = append(c.editions, edition{parsed(object), object.Name, number(object), time.Now()})
+			c.configVersions = append(c.configVersions, configVersion{parseConfig(object), object.Name, number(object), time.Now()})
 		}
 	case *appsv1.StatefulSet:
 		c.scales = append(c.scales, scale{object.Name, *object.Spec.Replicas, number(object), time.Now()})
@@ -138,47 +138,47 @@ func number(object metav1.Object) uint64 {
 	return parsed
 }
 
-// published are the editions of a config so far, each version once.
-func (c *chronicle) published(config string) []edition {
+// versionsOf are the editions of a config so far, each version once.
+func (c *recorder) versionsOf(config string) []configVersion {
 	c.lock.Lock()
 	defer c.lock.Unlock()
-	var all []edition
-	for _, edition := range c.editions {
-		if edition.name == config && (len(all) == 0 || all[len(all)-1].text != edition.text) {
-			all = append(all, edition)
+	var versions []configVersion
+	for _, edition := range c.configVersions {
+		if edition.name == config && (len(versions) == 0 || versions[len(versions)-1].text != edition.text) {
+			versions = append(versions, edition)
 		}
 	}
-	return all
+	return versions
 }
 
 // scaled are the numbers of replicas that a StatefulSet has had.
-func (c *chronicle) scaled(of string) []scale {
+func (c *recorder) scaled(workload string) []scale {
 	c.lock.Lock()
 	defer c.lock.Unlock()
-	var all []scale
+	var scales []scale
 	for _, scale := range c.scales {
-		if scale.name == of && (len(all) == 0 || all[len(all)-1].replicas != scale.replicas) {
-			all = append(all, scale)
+		if scale.name == workload && (len(scales) == 0 || scales[len(scales)-1].replicas != scale.replicas) {
+			scales = append(scales, scale)
 		}
 	}
-	return all
+	return scales
 }
 
-// gone returns when a pod was deleted.
-func (c *chronicle) gone(uid string) (uint64, bool) {
+// deletedAt returns when a pod was deleted.
+func (c *recorder) deletedAt(uid string) (uint64, bool) {
 	c.lock.Lock()
 	defer c.lock.Unlock()
 	number, gone := c.deleted[uid]
 	return number, gone
 }
 
-// granted is the number of what let a pod begin with a version of its list: that it was made, or that the version was published.
-func (c *chronicle) granted(to line, version int64) uint64 {
+// grantedAt is the number of what let a pod begin with a version of its list: that it was made, or that the version was published.
+func (c *recorder) grantedAt(holder journalEntry, version int64) uint64 {
 	c.lock.Lock()
 	defer c.lock.Unlock()
-	granted := c.created[to.PodUID]
-	for _, edition := range c.editions {
-		if edition.Workloads[to.Worker].Version == version {
+	granted := c.created[holder.PodUID]
+	for _, edition := range c.configVersions {
+		if edition.Workloads[holder.Worker].Version == version {
 			return max(granted, edition.number)
 		}
 	}

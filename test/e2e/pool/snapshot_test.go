@@ -18,82 +18,82 @@ import (
 )
 
 // A view is a pool at rest.
-type view struct {
+type poolSnapshot struct {
 	file
-	uids  map[string]types.UID // of its pods, by name
-	told  map[string]string    // the versions that pods were nudged with
-	slots map[string]string    // of the pods of a Deployment
-	lines int                  // in the journal until then
+	uids                 map[string]types.UID // of its pods, by name
+	acknowledgedVersions map[string]string    // the versions that pods were nudged with
+	slots                map[string]string    // of the pods of a Deployment
+	lines                int                  // in the journal until then
 }
 
-// settled waits until this many workers have this many jobs, and have confirmed it themselves: published, acknowledged, reported, and
+// awaitSettled waits until this many workers have this many jobs, and have confirmed it themselves: published, acknowledged, reported, and
 // running.
-func settled(ctx context.Context, pool *v1alpha1.WorkerPool, workers, jobs int) view {
+func awaitSettled(ctx context.Context, pool *v1alpha1.WorkerPool, workers, jobs int) poolSnapshot {
 	GinkgoHelper()
-	var seen view
+	var snapshot poolSnapshot
 	Eventually(func(g Gomega) {
 		g.Expect(api.Get(ctx, client.ObjectKeyFromObject(pool), pool)).To(Succeed())
 		g.Expect(pool.Status.ObservedGeneration).To(Equal(pool.Generation))
 		g.Expect([]int32{pool.Status.ExpectedSize, pool.Status.Size, pool.Status.Jobs}).To(HaveExactElements(int32(workers), int32(workers), int32(jobs)))
 		g.Expect(meta.IsStatusConditionTrue(pool.Status.Conditions, v1alpha1.ConditionConverged)).To(BeTrue(), "%v", pool.Status.Conditions)
-		seen = look(ctx, g, pool)
-		g.Expect(seen.Version).To(Equal(pool.Status.Version))
-		g.Expect(seen.uids).To(HaveLen(workers), "pods")
-		running := proveRunning(ctx, g, pool, seen)
+		snapshot = takeSnapshot(ctx, g, pool)
+		g.Expect(snapshot.Version).To(Equal(pool.Status.Version))
+		g.Expect(snapshot.uids).To(HaveLen(workers), "pods")
+		running := expectRunning(ctx, g, pool, snapshot)
 		if workers > 0 {
 			g.Expect(running).To(Equal(jobs-len(pool.Status.Unassigned)), "jobs that run")
 		}
 	}).WithContext(ctx).Should(Succeed())
-	seen.lines = len(scene.journal(ctx))
-	return seen
+	snapshot.lines = len(env.journal(ctx))
+	return snapshot
 }
 
-// look is what there is now.
-func look(ctx context.Context, g Gomega, pool *v1alpha1.WorkerPool) view {
+// takeSnapshot is what there is now.
+func takeSnapshot(ctx context.Context, g Gomega, pool *v1alpha1.WorkerPool) poolSnapshot {
 	config := &corev1.ConfigMap{}
 	g.Expect(api.Get(ctx, client.ObjectKey{Namespace: pool.Namespace, Name: pool.ConfigName()}, config)).To(Succeed())
-	seen := view{file: parsed(config), uids: map[string]types.UID{}, told: map[string]string{}, slots: map[string]string{}}
-	pods, err := scene.pods(ctx, pool.Spec.Workers.Name)
+	snapshot := poolSnapshot{file: parseConfig(config), uids: map[string]types.UID{}, acknowledgedVersions: map[string]string{}, slots: map[string]string{}}
+	pods, err := env.pods(ctx, pool.Spec.Workers.Name)
 	g.Expect(err).NotTo(HaveOccurred())
 	for name, pod := range pods {
-		seen.uids[name], seen.told[name], seen.slots[name] = pod.UID, pod.Annotations[v1alpha1.AnnotationConfigVersion], pod.Labels[v1alpha1.LabelSlot]
+		snapshot.uids[name], snapshot.acknowledgedVersions[name], snapshot.slots[name] = pod.UID, pod.Annotations[v1alpha1.AnnotationConfigVersion], pod.Labels[v1alpha1.LabelSlot]
 	}
-	return seen
+	return snapshot
 }
 
-// proveRunning checks that exactly what is published runs, and where it should, by the word of the workers. It counts the jobs.
-func proveRunning(ctx context.Context, g Gomega, pool *v1alpha1.WorkerPool, seen view) int {
-	running, err := scene.running(ctx)
+// expectRunning checks that exactly what is published runs, and where it should, by the word of the workers. It counts the jobs.
+func expectRunning(ctx context.Context, g Gomega, pool *v1alpha1.WorkerPool, snapshot poolSnapshot) int {
+	running, err := env.running(ctx)
 	g.Expect(err).NotTo(HaveOccurred())
 	count := 0
-	for worker, work := range seen.Workloads {
-		if seen.uids[worker] == "" {
+	for worker, work := range snapshot.Workloads {
+		if snapshot.uids[worker] == "" {
 			g.Expect(work.Jobs).To(BeEmpty(), "no pod is %s", worker)
 			continue
 		}
-		said, err := scene.ask(ctx, worker)
+		said, err := env.fetchStatus(ctx, worker)
 		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(said).To(Equal(answer{worker, string(seen.uids[worker]), work.Version, said.Config}))
+		g.Expect(said).To(Equal(workerStatus{worker, string(snapshot.uids[worker]), work.Version, said.Config}))
 		for _, job := range work.Jobs {
-			g.Expect(running[job].PodUID).To(BeEquivalentTo(seen.uids[worker]), "%s runs on %s", job, worker)
+			g.Expect(running[job].PodUID).To(BeEquivalentTo(snapshot.uids[worker]), "%s runs on %s", job, worker)
 		}
 		count += len(work.Jobs)
 	}
-	mine := 0
+	own := 0
 	for _, holder := range running {
-		if seen.uids[holder.Worker] != "" {
-			mine++
+		if snapshot.uids[holder.Worker] != "" {
+			own++
 		}
 	}
-	g.Expect(mine).To(Equal(count), "nothing else runs on workers of %s", pool.Name)
+	g.Expect(own).To(Equal(count), "nothing else runs on workers of %s", pool.Name)
 	return count
 }
 
-// proveUntouched checks what a change has left alone: jobs that did not move were never stopped, and workers with the same list
+// expectUntouched checks what a change has left alone: jobs that did not move were never stopped, and workers with the same list
 // still have their pod, their version and their annotation. It counts the workers whose list is another.
-func proveUntouched(ctx context.Context, before, after view) (changed int) {
+func expectUntouched(ctx context.Context, before, after poolSnapshot) (changed int) {
 	GinkgoHelper()
-	stopped := stops(scene.journal(ctx)[before.lines:after.lines])
+	stopped := stops(env.journal(ctx)[before.lines:after.lines])
 	owners := after.owners()
 	for job, owner := range before.owners() {
 		if owners[job] == owner && before.uids[owner] == after.uids[owner] {
@@ -107,13 +107,13 @@ func proveUntouched(ctx context.Context, before, after view) (changed int) {
 		}
 		Expect(after.uids[worker]).To(Equal(before.uids[worker]), "the pod of %s", worker)
 		Expect(after.Workloads[worker].Version).To(Equal(work.Version), "the version of %s", worker)
-		Expect(after.told[worker]).To(Equal(before.told[worker]), "the annotation of %s", worker)
+		Expect(after.acknowledgedVersions[worker]).To(Equal(before.acknowledgedVersions[worker]), "the annotation of %s", worker)
 	}
 	return changed
 }
 
-// moved counts the jobs that have changed hands.
-func moved(before, after view) (count int) {
+// countMoved counts the jobs that have changed hands.
+func countMoved(before, after poolSnapshot) (count int) {
 	owners := after.owners()
 	for job, owner := range before.owners() {
 		if owners[job] != owner {
@@ -123,26 +123,26 @@ func moved(before, after view) (count int) {
 	return count
 }
 
-// deliveries are how long it took from the publication of lists until workers that were there already had acknowledged them.
-func deliveries(ctx context.Context, config string) []time.Duration {
+// deliveryTimes are how long it took from the publication of lists until workers that were there already had acknowledged them.
+func deliveryTimes(ctx context.Context, config string) []time.Duration {
 	GinkgoHelper()
-	lines := scene.journal(ctx)
-	var all []time.Duration
-	for _, edition := range scene.seen.published(config) {
-		for worker, work := range edition.Workloads {
-			if work.Version != edition.Version {
+	lines := env.journal(ctx)
+	var times []time.Duration
+	for _, version := range env.recorder.versionsOf(config) {
+		for worker, work := range version.Workloads {
+			if work.Version != version.Version {
 				continue
 			}
-			at := slices.IndexFunc(lines, func(said line) bool {
+			at := slices.IndexFunc(lines, func(said journalEntry) bool {
 				return said.Event == "acknowledge" && said.Worker == worker && said.Version == work.Version
 			})
-			if at >= 0 && scene.seen.granted(line{PodUID: lines[at].PodUID}, -1) < edition.number {
-				all = append(all, max(0, lines[at].Time.Sub(edition.at)))
+			if at >= 0 && env.recorder.grantedAt(journalEntry{PodUID: lines[at].PodUID}, -1) < version.number {
+				times = append(times, max(0, lines[at].Time.Sub(version.at)))
 			}
 		}
 	}
-	slices.Sort(all)
-	return all
+	slices.Sort(times)
+	return times
 }
 
 func summary(all []time.Duration) string {

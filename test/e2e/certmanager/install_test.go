@@ -42,7 +42,7 @@ func install(ctx context.Context) {
 	DeferCleanup(restore)
 	before := changes(ctx)
 	field.MustKubectl(ctx, "apply", "--server-side", "--kustomize", "testdata")
-	entrance.AwaitOperator(ctx)
+	webhook.AwaitOperator(ctx)
 	awaitTrusted(ctx)
 	Expect(changes(ctx)-before).To(BeNumerically("<", 10), "no replica overwrites cert-manager, not even an earlier leader")
 }
@@ -50,7 +50,7 @@ func install(ctx context.Context) {
 // changes is how often the configuration of the webhook has become another.
 func changes(ctx context.Context) int64 {
 	GinkgoHelper()
-	found, err := entrance.Configuration(ctx)
+	found, err := webhook.Configuration(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	return found.Generation
 }
@@ -59,13 +59,13 @@ func changes(ctx context.Context) int64 {
 func restore(ctx SpecContext) {
 	field.MustKubectl(ctx, "apply", "--server-side", "--kustomize", field.FromRoot("bin", "install"))
 	field.MustKubectl(ctx, "delete", "--filename", field.FromRoot("deploy", "kustomize", "components", "cert-manager", "certificate.yaml"))
-	for _, name := range []string{shown, signing} {
-		Expect(entrance.API.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: field.SystemNamespace, Name: name}})).To(Succeed())
+	for _, name := range []string{servingCertificate, signing} {
+		Expect(webhook.API.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: field.SystemNamespace, Name: name}})).To(Succeed())
 	}
-	entrance.AwaitOperator(ctx)
+	webhook.AwaitOperator(ctx)
 	Eventually(func(g Gomega) {
 		own := &corev1.Secret{}
-		g.Expect(entrance.API.Get(ctx, client.ObjectKey{Namespace: field.SystemNamespace, Name: authority.SecretName}, own)).To(Succeed())
-		g.Expect(entrance.TrustedCA(ctx)).To(HavePrefix(string(own.Data["ca.crt"])))
+		g.Expect(webhook.API.Get(ctx, client.ObjectKey{Namespace: field.SystemNamespace, Name: authority.SecretName}, own)).To(Succeed())
+		g.Expect(webhook.TrustedCA(ctx)).To(HavePrefix(string(own.Data["ca.crt"])))
 	}).WithContext(ctx).Should(Succeed(), "the operator keeps caBundle again")
 }

@@ -26,33 +26,33 @@ const (
 )
 
 // A stage is a namespace with a journal that all its workers write to, a pod that reads it, and a record of what was seen there.
-type stage struct {
+type testEnvironment struct {
 	namespace string
-	seen      *chronicle
+	recorder  *recorder
 }
 
-func open(ctx context.Context) *stage {
+func open(ctx context.Context) *testEnvironment {
 	GinkgoHelper()
-	made := &stage{namespace: cluster.CreateNamespace(ctx, "swarm-e2e-pool-")}
-	made.seen = record(ctx, made.namespace)
-	DeferCleanup(made.seen.stop)
+	env := &testEnvironment{namespace: cluster.CreateNamespace(ctx, "swarm-e2e-pool-")}
+	env.recorder = record(ctx, env.namespace)
+	DeferCleanup(env.recorder.stop)
 	claim := &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Namespace: made.namespace, Name: "journal"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: env.namespace, Name: "journal"},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany},
 			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("16Mi")}},
 		},
 	}
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: made.namespace, Name: reader}, Spec: restricted(corev1.Container{
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: env.namespace, Name: reader}, Spec: restricted(corev1.Container{
 		Name: reader, Image: field.ProbeImage(), Args: []string{"serve", "--port", readerPort},
 		VolumeMounts: []corev1.VolumeMount{{Name: "journal", MountPath: journalFolder}},
-	}, claimed("journal"))}
+	}, claimVolume("journal"))}
 	create(ctx, claim, pod)
-	return made
+	return env
 }
 
 // A line is one of the journal that the workers of a stage share.
-type line struct {
+type journalEntry struct {
 	Time    time.Time `json:"time"`
 	Event   string    `json:"event"` // boot, start, stop, acknowledge
 	Worker  string    `json:"worker"`
@@ -62,20 +62,20 @@ type line struct {
 	Config  int64     `json:"config"`
 }
 
-func (l line) String() string {
+func (l journalEntry) String() string {
 	return fmt.Sprintf("%s %s (%.8s) %s %s", l.Time.Format("05.000"), l.Worker, l.PodUID, l.Event, l.Job)
 }
 
-// heard is the journal so far, for Eventually.
-func (s *stage) heard(ctx context.Context) ([]line, error) {
+// readJournal is the journal so far, for Eventually.
+func (s *testEnvironment) readJournal(ctx context.Context) ([]journalEntry, error) {
 	text, err := core.CoreV1().Pods(s.namespace).ProxyGet("http", reader, readerPort, "file", map[string]string{"path": journalFile}).DoRaw(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var lines []line
+	var lines []journalEntry
 	scanner := bufio.NewScanner(bytes.NewReader(text))
 	for scanner.Scan() {
-		var parsed line
+		var parsed journalEntry
 		if err := json.Unmarshal(scanner.Bytes(), &parsed); err != nil {
 			return nil, fmt.Errorf("read journal: %w: %s", err, scanner.Text())
 		}
@@ -85,26 +85,26 @@ func (s *stage) heard(ctx context.Context) ([]line, error) {
 }
 
 // journal returns the journal so far. It waits until there is one.
-func (s *stage) journal(ctx context.Context) []line {
+func (s *testEnvironment) journal(ctx context.Context) []journalEntry {
 	GinkgoHelper()
-	var lines []line
+	var lines []journalEntry
 	Eventually(func() (err error) {
-		lines, err = s.heard(ctx)
+		lines, err = s.readJournal(ctx)
 		return err
 	}).WithContext(ctx).Should(Succeed())
 	return lines
 }
 
-// answer is what a worker reports about itself.
-type answer struct {
+// workerStatus is what a worker reports about itself.
+type workerStatus struct {
 	Worker  string `json:"worker"`
 	PodUID  string `json:"podUID"`
 	Version int64  `json:"version"`
 	Config  int64  `json:"config"`
 }
 
-// ask asks a worker as the operator does.
-func (s *stage) ask(ctx context.Context, pod string) (said answer, err error) {
+// fetchStatus asks a worker as the operator does.
+func (s *testEnvironment) fetchStatus(ctx context.Context, pod string) (said workerStatus, err error) {
 	err = s.fetch(ctx, pod, "internal/version", &said)
 	return said, err
 }
@@ -116,12 +116,12 @@ type health struct {
 	Running int    `json:"running"`
 }
 
-func (s *stage) health(ctx context.Context, pod string) (said health, err error) {
+func (s *testEnvironment) health(ctx context.Context, pod string) (said health, err error) {
 	err = s.fetch(ctx, pod, "internal/health", &said)
 	return said, err
 }
 
-func (s *stage) fetch(ctx context.Context, pod, path string, into any) error {
+func (s *testEnvironment) fetch(ctx context.Context, pod, path string, into any) error {
 	text, err := core.CoreV1().Pods(s.namespace).ProxyGet("http", pod, port, path, nil).DoRaw(ctx)
 	if err != nil {
 		return fmt.Errorf("ask %s: %w", pod, err)
@@ -130,9 +130,9 @@ func (s *stage) fetch(ctx context.Context, pod, path string, into any) error {
 }
 
 // pods are the pods of a workload, by name.
-func (s *stage) pods(ctx context.Context, of string) (map[string]*corev1.Pod, error) {
+func (s *testEnvironment) pods(ctx context.Context, workload string) (map[string]*corev1.Pod, error) {
 	list := &corev1.PodList{}
-	if err := api.List(ctx, list, client.InNamespace(s.namespace), client.MatchingLabels{"app": of}); err != nil {
+	if err := api.List(ctx, list, client.InNamespace(s.namespace), client.MatchingLabels{"app": workload}); err != nil {
 		return nil, err
 	}
 	found := map[string]*corev1.Pod{}

@@ -14,8 +14,8 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/field"
 )
 
-// followPage follows docs/how-to/alerts.md: its kustomization with our paths, and its commands unchanged.
-func followPage(ctx context.Context) {
+// applyDocs follows docs/how-to/alerts.md: its kustomization with our paths, and its commands unchanged.
+func applyDocs(ctx context.Context) {
 	GinkgoHelper()
 	page, err := os.ReadFile(field.FromRoot("docs", "how-to", "alerts.md"))
 	Expect(err).NotTo(HaveOccurred())
@@ -27,12 +27,12 @@ func followPage(ctx context.Context) {
 	})
 	field.MustKubectl(ctx, "apply", "--server-side", "--kustomize", overlay(block(page, "yaml")))
 	for command := range strings.Lines(block(page, "sh")) {
-		obey(ctx, strings.Fields(command)[1:])
+		runDocCommand(ctx, strings.Fields(command)[1:])
 	}
 }
 
-// obey runs a command that makes something, which goes when the suite ends.
-func obey(ctx context.Context, arguments []string) {
+// runDocCommand runs a command that makes something, which goes when the suite ends.
+func runDocCommand(ctx context.Context, arguments []string) {
 	GinkgoHelper()
 	verb := slices.Index(arguments, "create")
 	Expect(verb).To(BeNumerically(">=", 0), "only what makes something can be undone: %s", arguments)
