@@ -15,13 +15,13 @@ const (
 	EpochNotNewer
 	StartAfterFinal
 	AcknowledgedNotStored
-	ResultGivenUp
+	ResultLost
 	CounterWrong
 	EpochDecreased
 	ResultUnknown
 	NeverFinished
 	FinalWhileRunning
-	StoppedUnasked
+	StoppedWithoutRequest
 )
 
 var names = [...]string{
@@ -29,19 +29,19 @@ var names = [...]string{
 	EpochNotNewer:         "an attempt starts with an epoch that is not newer",
 	StartAfterFinal:       "a task starts after its final phase was stored",
 	AcknowledgedNotStored: "a result is acknowledged and stored nowhere",
-	ResultGivenUp:         "an attempt is given up as lost although its agent has its result and its lease",
+	ResultLost:            "an attempt is given up as lost although its agent has its result and its lease",
 	CounterWrong:          "a counter differs from the journal",
 	EpochDecreased:        "a stored epoch decreases, or a final phase changes",
 	ResultUnknown:         "a result is stored that no attempt reported",
 	NeverFinished:         "a task has no final phase although nothing is in its way",
 	FinalWhileRunning:     "a final phase is stored while an attempt runs",
-	StoppedUnasked:        "a task is cancelled, suspended or timed out although nothing asked for it",
+	StoppedWithoutRequest: "a task is cancelled, suspended or timed out although nothing asked for it",
 }
 
 func (i Invariant) String() string { return names[i] }
 
-// Owners is called whenever the number of running attempts of a task changes. A suspended process does not count: it does nothing.
-func Owners(running int) (broken []Invariant) {
+// CheckOwners is called whenever the number of running attempts of a task changes. A suspended process does not count: it does nothing.
+func CheckOwners(running int) (broken []Invariant) {
 	if running > 1 {
 		broken = append(broken, TwoOwners)
 	}
@@ -50,50 +50,52 @@ func Owners(running int) (broken []Invariant) {
 
 // A History records what has happened to a task so far.
 type History[E cmp.Ordered] struct {
-	Given   E // the newest epoch that was sent to an agent
-	Started E // the newest epoch that was started
+	LastAssigned E // the newest epoch that was sent to an agent
+	LastStarted  E // the newest epoch that was started
 }
 
-// Give is called for each assignment that is sent.
-func (h *History[E]) Give(epoch E) { h.Given = max(h.Given, epoch) }
+// RecordAssignment is called for each assignment that is sent.
+func (h *History[E]) RecordAssignment(epoch E) { h.LastAssigned = max(h.LastAssigned, epoch) }
 
-// Start is called for each attempt that starts: how many attempts run from now on, and whether a final phase was stored before.
-func (h *History[E]) Start(epoch E, running int, final bool) (broken []Invariant) {
-	broken = Owners(running)
-	if epoch <= h.Started {
-		broken = append(broken, EpochNotNewer)
+// RecordStart is called for each attempt that starts: how many attempts run from now on, and whether a final phase was stored before.
+func (h *History[E]) RecordStart(epoch E, running int, final bool) (violations []Invariant) {
+	violations = CheckOwners(running)
+	if epoch <= h.LastStarted {
+		violations = append(violations, EpochNotNewer)
 	}
 	if final {
-		broken = append(broken, StartAfterFinal)
+		violations = append(violations, StartAfterFinal)
 	}
-	h.Started = max(h.Started, epoch)
-	return broken
+	h.LastStarted = max(h.LastStarted, epoch)
+	return violations
 }
 
-// Acknowledge is called for each result that an agent may forget. A result of an attempt that was superseded does not count.
-func (h *History[E]) Acknowledge(epoch E, stored Stored[E]) (broken []Invariant) {
-	if epoch >= h.Given && !stored.Records(epoch) && !stored.Final() {
+// CheckAcknowledged is called for each result that an agent may forget. A result of an attempt that was superseded does not count.
+func (h *History[E]) CheckAcknowledged(epoch E, stored StoredTask[E]) (broken []Invariant) {
+	if epoch >= h.LastAssigned && !stored.RecordsEnd(epoch) && !stored.IsFinal() {
 		broken = append(broken, AcknowledgedNotStored)
 	}
 	return broken
 }
 
-// Stored is a Task as stored by the API server.
-type Stored[E cmp.Ordered] struct {
+// StoredTask is a Task as stored by the API server.
+type StoredTask[E cmp.Ordered] struct {
 	Epoch    E
 	Phase    string // a final one, or empty
 	Assigned bool   // an attempt with the epoch was assigned, and its end is not recorded
 }
 
-// Final reports whether the phase is final.
-func (s Stored[E]) Final() bool { return s.Phase != "" }
+// IsFinal reports whether the phase is final.
+func (s StoredTask[E]) IsFinal() bool { return s.Phase != "" }
 
-// Records reports whether the object records how an attempt ended.
-func (s Stored[E]) Records(epoch E) bool { return s.Epoch > epoch || s.Epoch == epoch && !s.Assigned }
+// RecordsEnd reports whether the object records how an attempt ended.
+func (s StoredTask[E]) RecordsEnd(epoch E) bool {
+	return s.Epoch > epoch || s.Epoch == epoch && !s.Assigned
+}
 
-// Change is called for each write of a Task.
-func Change[E cmp.Ordered](before, after Stored[E]) (broken []Invariant) {
-	if after.Epoch < before.Epoch || before.Final() && after.Phase != before.Phase {
+// CheckChange is called for each write of a Task.
+func CheckChange[E cmp.Ordered](before, after StoredTask[E]) (broken []Invariant) {
+	if after.Epoch < before.Epoch || before.IsFinal() && after.Phase != before.Phase {
 		broken = append(broken, EpochDecreased)
 	}
 	return broken

@@ -28,9 +28,9 @@ const (
 )
 
 // An order is the payload of a task.
-type order struct {
+type taskOrder struct {
 	Milliseconds int  `json:"milliseconds"`
-	Stubborn     bool `json:"stubborn,omitempty"` // the code does not stop when it is asked to
+	IgnoresStop  bool `json:"stubborn,omitempty"` // the code does not stop when it is asked to
 	Failures     int  `json:"failures,omitempty"` // this many attempts fail
 }
 
@@ -38,7 +38,7 @@ type order struct {
 type worker struct {
 	process string
 	journal *Journal
-	work    func(context.Context, order, agent.Task) error
+	work    func(context.Context, taskOrder, agent.Task) error
 
 	mu     sync.Mutex
 	epochs map[string]chan int64 // by UID of the task: the epochs of its attempts, in order
@@ -61,7 +61,7 @@ func runAgent(programs bool) error {
 		return err
 	}
 	if programs {
-		w.work = runProgram
+		w.work = runInProcessGroup
 	}
 	config.Log = slog.New(slog.NewTextHandler(os.Stderr, nil)).With("process", w.process)
 	lines, file, err := os.Pipe()
@@ -89,7 +89,7 @@ func (w *worker) read(lines io.Reader) {
 		case "start":
 			w.epochsOf(line.UID) <- line.Epoch
 		case "acknowledge":
-			w.journal.Write(Event{Kind: acknowledged, Process: w.process, Task: line.Task, UID: line.UID, Epoch: line.Epoch})
+			w.journal.Write(Event{Kind: eventAcknowledged, Process: w.process, Task: line.Task, UID: line.UID, Epoch: line.Epoch})
 		}
 	}
 }
@@ -105,38 +105,38 @@ func (w *worker) epochsOf(uid string) chan int64 {
 
 // Handle is one attempt.
 func (w *worker) Handle(ctx context.Context, task agent.Task, _ agent.Report) (any, error) {
-	var wanted order
-	if err := task.Decode(&wanted); err != nil {
+	var order taskOrder
+	if err := task.Decode(&order); err != nil {
 		return nil, err
 	}
 	event := Event{Process: w.process, Task: task.Name, UID: task.UID, Epoch: <-w.epochsOf(task.UID), Run: rand.Text()}
-	event.Kind = started
+	event.Kind = eventStarted
 	w.journal.Write(event)
-	err := w.work(ctx, wanted, task)
-	event.Kind, event.Outcome = ended, outcomeOf(ctx, err)
+	err := w.work(ctx, order, task)
+	event.Kind, event.Outcome = eventEnded, outcomeOf(ctx, err)
 	w.journal.Write(event)
 	return event.Run, err
 }
 
 // work does what is ordered in the process of the agent, which cannot kill it without ending itself.
-func work(ctx context.Context, wanted order, task agent.Task) error {
+func work(ctx context.Context, order taskOrder, task agent.Task) error {
 	stop := ctx.Done()
-	if wanted.Stubborn {
+	if order.IgnoresStop {
 		stop = nil
 	}
 	select {
-	case <-time.After(time.Duration(wanted.Milliseconds) * time.Millisecond):
+	case <-time.After(time.Duration(order.Milliseconds) * time.Millisecond):
 	case <-stop:
 		return ctx.Err()
 	}
-	if task.Attempt <= wanted.Failures {
+	if task.Attempt <= order.Failures {
 		return errors.New("this attempt is to fail")
 	}
 	return nil
 }
 
-// runProgram does the same in a process group of its own, and returns when nothing is left of it.
-func runProgram(ctx context.Context, wanted order, task agent.Task) error {
+// runInProcessGroup does the same in a process group of its own, and returns when nothing is left of it.
+func runInProcessGroup(ctx context.Context, wanted taskOrder, task agent.Task) error {
 	handler, err := agent.Command(task.StateDir, "sh", "-c", wanted.script(task.Attempt))
 	if err == nil {
 		_, err = handler.Handle(ctx, task, func(int, string) {})
@@ -145,9 +145,9 @@ func runProgram(ctx context.Context, wanted order, task agent.Task) error {
 }
 
 // script is the order for a shell.
-func (o order) script(attempt int) string {
+func (o taskOrder) script(attempt int) string {
 	text := fmt.Sprintf("sleep %d.%03d", o.Milliseconds/1000, o.Milliseconds%1000)
-	if o.Stubborn {
+	if o.IgnoresStop {
 		text = "trap '' TERM; " + text
 	}
 	if attempt <= o.Failures {
@@ -159,9 +159,9 @@ func (o order) script(attempt int) string {
 func outcomeOf(ctx context.Context, err error) string {
 	switch {
 	case err == nil:
-		return succeeded
+		return outcomeSucceeded
 	case ctx.Err() != nil:
-		return stopped
+		return outcomeStopped
 	}
-	return failed
+	return outcomeFailed
 }

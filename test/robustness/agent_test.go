@@ -13,16 +13,16 @@ func TestOrdersAreCarriedOut(t *testing.T) {
 	stop()
 	for reason, c := range map[string]struct {
 		ctx     context.Context
-		wanted  order
+		wanted  taskOrder
 		attempt int
 		fails   bool
 	}{
-		"work":                       {t.Context(), order{Milliseconds: 5}, 1, false},
-		"an attempt that is to fail": {t.Context(), order{Milliseconds: 5, Failures: 1}, 1, true},
-		"the attempt after it":       {t.Context(), order{Milliseconds: 5, Failures: 1}, 2, false},
-		"work that is asked to stop": {stopped, order{Milliseconds: 1_000_000}, 1, true},
+		"work":                       {t.Context(), taskOrder{Milliseconds: 5}, 1, false},
+		"an attempt that is to fail": {t.Context(), taskOrder{Milliseconds: 5, Failures: 1}, 1, true},
+		"the attempt after it":       {t.Context(), taskOrder{Milliseconds: 5, Failures: 1}, 2, false},
+		"work that is asked to stop": {stopped, taskOrder{Milliseconds: 1_000_000}, 1, true},
 	} {
-		for name, do := range map[string]func(context.Context, order, agent.Task) error{"code": work, "program": runProgram} {
+		for name, do := range map[string]func(context.Context, taskOrder, agent.Task) error{"code": work, "program": runInProcessGroup} {
 			if err := do(c.ctx, c.wanted, agent.Task{Attempt: c.attempt, StateDir: t.TempDir()}); (err != nil) != c.fails {
 				t.Errorf("%s, %s: %v", name, reason, err)
 			}
@@ -31,7 +31,7 @@ func TestOrdersAreCarriedOut(t *testing.T) {
 }
 
 func TestScript(t *testing.T) {
-	got := order{Milliseconds: 12_034, Stubborn: true, Failures: 1}.script(1)
+	got := taskOrder{Milliseconds: 12_034, IgnoresStop: true, Failures: 1}.script(1)
 	if want := "trap '' TERM; sleep 12.034; exit 1"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

@@ -21,21 +21,21 @@ import (
 // leaseName is that of the leader election.
 const leaseName = "swarm-operator"
 
-// Inject lets faults happen until the context ends, and returns when all of them are over.
-func (r *Run) Inject(ctx context.Context, planned *schedule) {
-	var all sync.WaitGroup
-	defer all.Wait()
+// InjectFaults lets faults happen until the context ends, and returns when all of them are over.
+func (r *Run) InjectFaults(ctx context.Context, planned *schedule) {
+	var group sync.WaitGroup
+	defer group.Wait()
 	for {
-		next := planned.next()
-		pause(ctx, next.after)
+		f := planned.next()
+		pause(ctx, f.after)
 		if ctx.Err() != nil {
 			return
 		}
-		all.Go(func() {
-			if r.inject(ctx, next) {
+		group.Go(func() {
+			if r.inject(ctx, f) {
 				return
 			}
-			fmt.Fprintln(r.log, "not injected:", next)
+			fmt.Fprintln(r.log, "not injected:", f)
 		})
 	}
 }
@@ -44,26 +44,26 @@ func (r *Run) Inject(ctx context.Context, planned *schedule) {
 func (r *Run) inject(ctx context.Context, f fault) bool {
 	switch f.kind {
 	case killAgent, suspendAgent:
-		return r.harmAgent(ctx, f)
+		return r.faultAgent(ctx, f)
 	case cutLink, severLink, slowLink, loseMessages:
-		return r.harmLink(ctx, f)
+		return r.faultLink(ctx, f)
 	case killAPIServer, suspendAPIServer:
-		return r.harmAPIServer(ctx, f)
+		return r.faultAPIServer(ctx, f)
 	case deleteLease:
 		return r.deleteLease(ctx, f)
 	case forceDeletePod, deletePod, relabelPod:
-		return r.harmPod(ctx, f)
+		return r.faultPod(ctx, f)
 	case deleteAgent:
 		return r.deleteAgent(ctx, f)
 	case changeLease:
 		return r.changeLease(ctx, f)
 	}
-	return r.harmOperator(ctx, f)
+	return r.faultOperator(ctx, f)
 }
 
-// begins notes a fault. What comes of it cannot be in the journal before.
-func (r *Run) begins(f fault) {
-	r.journal.Write(Event{Kind: faulted, Note: f.String()})
+// recordFault notes a fault. What comes of it cannot be in the journal before.
+func (r *Run) recordFault(f fault) {
+	r.journal.Write(Event{Kind: eventFault, Note: f.String()})
 	r.faults.Add(f.kind)
 }
 
@@ -79,8 +79,8 @@ func (c *faultCounts) Add(kind string) {
 	c.counts[kind]++
 }
 
-// Missing returns a kind that happened less often than wanted, if there is one.
-func (c *faultCounts) Missing(wanted int) (kind string, found bool) {
+// FindMissing returns a kind that happened less often than wanted, if there is one.
+func (c *faultCounts) FindMissing(wanted int) (kind string, found bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return missingFault(c.counts, wanted)
@@ -95,49 +95,49 @@ func missingFault(counts map[string]int, wanted int) (kind string, found bool) {
 	return "", false
 }
 
-func (r *Run) harmAgent(ctx context.Context, f fault) bool {
+func (r *Run) faultAgent(ctx context.Context, f fault) bool {
 	agent := r.kubelet.Agent(podName(f.agent))
 	if agent == nil {
 		return false
 	}
-	r.begins(f)
+	r.recordFault(f)
 	if f.kind == killAgent {
 		agent.kill(f.report)
 		return true
 	}
-	return agent.suspend(ctx, f.long)
+	return agent.suspend(ctx, f.duration)
 }
 
-func (r *Run) harmLink(ctx context.Context, f fault) bool {
+func (r *Run) faultLink(ctx context.Context, f fault) bool {
 	link := r.kubelet.links[podName(f.agent)]
-	wanted := map[string]condition{cutLink: {cut: true}, loseMessages: {deaf: true}, slowLink: {delay: f.long / 8}}
+	conditions := map[string]linkCondition{cutLink: {cut: true}, loseMessages: {dropsFromOperator: true}, slowLink: {delay: f.duration / 8}}
 	if f.kind == severLink {
-		r.begins(f)
+		r.recordFault(f)
 		link.Sever()
 		return true
 	}
-	if !link.Impair(wanted[f.kind]) {
+	if !link.Impair(conditions[f.kind]) {
 		return false
 	}
-	r.begins(f)
-	pause(ctx, f.long)
+	r.recordFault(f)
+	pause(ctx, f.duration)
 	link.Restore()
 	return true
 }
 
-// harmAPIServer takes the API server away for at most half of an agent's lease; longer is another matter, and stops all work.
-func (r *Run) harmAPIServer(ctx context.Context, f fault) bool {
+// faultAPIServer takes the API server away for at most half of an agent's lease; longer is another matter, and stops all work.
+func (r *Run) faultAPIServer(ctx context.Context, f fault) bool {
 	if !r.apiServer.TryLock() {
 		return false
 	}
 	defer r.apiServer.Unlock()
-	r.begins(f)
+	r.recordFault(f)
 	down, up := "kill", "restart"
 	if f.kind == suspendAPIServer {
 		down, up = "pause", "resume"
 	}
 	r.devcluster(down, "kube-apiserver")
-	pause(ctx, min(f.long, agentLease/2))
+	pause(ctx, min(f.duration, agentLease/2))
 	r.devcluster(up, "kube-apiserver")
 	return true
 }
@@ -153,7 +153,7 @@ func (r *Run) devcluster(arguments ...string) {
 func (r *Run) deleteLease(ctx context.Context, f fault) bool {
 	limited, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
-	r.begins(f)
+	r.recordFault(f)
 	return r.api.Delete(limited, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: leaseName}}) == nil
 }
 
@@ -161,11 +161,11 @@ func (r *Run) deleteLease(ctx context.Context, f fault) bool {
 func (r *Run) deleteAgent(ctx context.Context, f fault) bool {
 	limited, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
-	r.begins(f)
+	r.recordFault(f)
 	return r.api.Delete(limited, &v1alpha1.Agent{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: podName(f.agent)}}) == nil
 }
 
-func (r *Run) harmPod(ctx context.Context, f fault) bool {
+func (r *Run) faultPod(ctx context.Context, f fault) bool {
 	limited, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
 	if f.kind == forceDeletePod && !r.hasShortLease(limited, f.agent) {
@@ -175,12 +175,12 @@ func (r *Run) harmPod(ctx context.Context, f fault) bool {
 	if err := r.api.Get(limited, client.ObjectKey{Namespace: namespace, Name: podName(f.agent)}, pod); err != nil || pod.DeletionTimestamp != nil {
 		return false
 	}
-	r.begins(f)
+	r.recordFault(f)
 	switch f.kind {
 	case deletePod:
 		return r.api.Delete(limited, pod) == nil
 	case forceDeletePod:
-		r.kubelet.Orphan(pod.UID, f.long)
+		r.kubelet.OrphanProcess(pod.UID, f.duration)
 		return r.api.Delete(limited, pod, client.GracePeriodSeconds(0), client.Preconditions{UID: &pod.UID}) == nil
 	}
 	return r.relabel(ctx, pod, f)
@@ -195,8 +195,8 @@ func (r *Run) relabel(ctx context.Context, pod *corev1.Pod, f fault) bool {
 	if r.setLabel(ctx, pod, label, value) != nil {
 		return false
 	}
-	pause(ctx, f.long)
-	persist(r.background, func(ctx context.Context) error {
+	pause(ctx, f.duration)
+	persist(r.backgroundCtx, func(ctx context.Context) error {
 		return client.IgnoreNotFound(r.setLabel(ctx, pod, label, fmt.Sprintf("%q", pod.Labels[label])))
 	})
 	return true
@@ -204,22 +204,22 @@ func (r *Run) relabel(ctx context.Context, pod *corev1.Pod, f fault) bool {
 
 // setLabel changes a label of a pod, unless another pod has its name.
 func (r *Run) setLabel(ctx context.Context, pod *corev1.Pod, label, value string) error {
-	found := &corev1.Pod{}
-	if err := r.api.Get(ctx, client.ObjectKeyFromObject(pod), found); err != nil || found.UID != pod.UID {
+	current := &corev1.Pod{}
+	if err := r.api.Get(ctx, client.ObjectKeyFromObject(pod), current); err != nil || current.UID != pod.UID {
 		return err
 	}
-	patch := fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q,"labels":{%q:%s}}}`, found.ResourceVersion, label, value)
-	return r.api.Patch(ctx, found, client.RawPatch(types.MergePatchType, patch))
+	patch := fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q,"labels":{%q:%s}}}`, current.ResourceVersion, label, value)
+	return r.api.Patch(ctx, current, client.RawPatch(types.MergePatchType, patch))
 }
 
-// harmOperator harms the leader, or any replica while none leads.
-func (r *Run) harmOperator(ctx context.Context, f fault) bool {
+// faultOperator harms the leader, or any replica while none leads.
+func (r *Run) faultOperator(ctx context.Context, f fault) bool {
 	victim := r.leader(ctx)
 	process := victim.current()
 	if process == nil {
 		return false
 	}
-	r.begins(f)
+	r.recordFault(f)
 	switch f.kind {
 	case killLeader:
 		process.Kill()
@@ -230,14 +230,14 @@ func (r *Run) harmOperator(ctx context.Context, f fault) bool {
 			one.current().Kill()
 		}
 	case loseAnswers:
-		victim.loses.Store(true)
-		pause(ctx, min(f.long, time.Second))
-		victim.loses.Store(false)
+		victim.losesAnswers.Store(true)
+		pause(ctx, min(f.duration, time.Second))
+		victim.losesAnswers.Store(false)
 	case suspendLeader:
 		if process.Suspend() != nil {
 			return false
 		}
-		pause(ctx, f.long)
+		pause(ctx, f.duration)
 		process.Resume(func() {})
 	}
 	return true

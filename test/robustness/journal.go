@@ -17,23 +17,23 @@ import (
 
 // Kinds of events.
 const (
-	started      = "start"       // of an attempt, by its agent
-	ended        = "end"         // of an attempt, by its agent
-	acknowledged = "acknowledge" // of a result, by its agent
-	exited       = "exit"        // of an agent's process, which is dead
-	suspended    = "suspend"     // of an agent's process, which stands still
-	resumed      = "resume"      // of an agent's process, which is about to go on
-	stored       = "store"       // of a Task: what the API server holds
-	requested    = "request"     // of a user: a Task is about to be created, or its spec.desired to be changed
-	elected      = "elect"       // of an operator's process, with the term as the epoch of no attempt
-	faulted      = "fault"
+	eventStarted      = "start"       // of an attempt, by its agent
+	eventEnded        = "end"         // of an attempt, by its agent
+	eventAcknowledged = "acknowledge" // of a result, by its agent
+	eventExited       = "exit"        // of an agent's process, which is dead
+	eventSuspended    = "suspend"     // of an agent's process, which stands still
+	eventResumed      = "resume"      // of an agent's process, which is about to go on
+	eventStored       = "store"       // of a Task: what the API server holds
+	eventRequested    = "request"     // of a user: a Task is about to be created, or its spec.desired to be changed
+	eventElected      = "elect"       // of an operator's process, with the term as the epoch of no attempt
+	eventFault        = "fault"
 )
 
 // Outcomes of an attempt, as its code saw it.
 const (
-	succeeded = "succeeded"
-	failed    = "failed"
-	stopped   = "stopped"
+	outcomeSucceeded = "succeeded"
+	outcomeFailed    = "failed"
+	outcomeStopped   = "stopped"
 )
 
 // An Event is a line of the journal. Agents and this program share one file.
@@ -98,10 +98,10 @@ func (e Event) String() string {
 	return text
 }
 
-// concernsLeader reports whether an event is about leaders or about the API server.
-func (e Event) concernsLeader() bool {
-	isFault := func(one weight) bool { return e.Kind == faulted && strings.HasPrefix(e.Note, one.kind+" ") }
-	return e.Kind == elected || slices.ContainsFunc(ofLeaders.weights, isFault)
+// isAboutLeader reports whether an event is about leaders or about the API server.
+func (e Event) isAboutLeader() bool {
+	isFault := func(one weight) bool { return e.Kind == eventFault && strings.HasPrefix(e.Note, one.kind+" ") }
+	return e.Kind == eventElected || slices.ContainsFunc(leaderFaults.weights, isFault)
 }
 
 func encode(value any) string {

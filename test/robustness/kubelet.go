@@ -63,7 +63,7 @@ func (k *Kubelet) Run(ctx context.Context, pod *corev1.Pod, config agent.Config)
 		}
 		select {
 		case <-c.process.ended:
-			c.ended()
+			c.onProcessEnd()
 			c.reportEnd(ctx)
 			pause(ctx, containerPause)
 		case <-ctx.Done():
@@ -80,8 +80,8 @@ func (k *Kubelet) orphaned(pod types.UID) time.Duration {
 	return k.orphans[pod]
 }
 
-// Orphan has the process of a pod live on when the pod is gone.
-func (k *Kubelet) Orphan(pod types.UID, long time.Duration) {
+// OrphanProcess has the process of a pod live on when the pod is gone.
+func (k *Kubelet) OrphanProcess(pod types.UID, long time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.orphans[pod] = long
@@ -126,15 +126,15 @@ func (c *container) environment() []string {
 	}
 }
 
-// ended is when the process is dead.
-func (c *container) ended() {
-	c.kubelet.run.journal.Write(Event{Kind: exited, Process: c.name, Note: c.process.command.ProcessState.String()})
+// onProcessEnd is when the process is dead.
+func (c *container) onProcessEnd() {
+	c.kubelet.run.journal.Write(Event{Kind: eventExited, Process: c.name, Note: c.process.command.ProcessState.String()})
 	c.restarts++
 }
 
 // stop ends the process of a pod that is gone: in order, or, after a deletion by force, once the node has learned of it.
 func (c *container) stop(orphaned time.Duration) {
-	pause(c.kubelet.run.background, orphaned)
+	pause(c.kubelet.run.backgroundCtx, orphaned)
 	if orphaned == 0 {
 		c.process.Terminate()
 		timeout := time.AfterFunc(podGrace, c.process.Kill)
@@ -142,7 +142,7 @@ func (c *container) stop(orphaned time.Duration) {
 		timeout.Stop()
 	}
 	c.process.Kill()
-	c.ended()
+	c.onProcessEnd()
 }
 
 // kill ends the process at once. The end is reported or not, as if the kubelet was busy with something else.
@@ -180,7 +180,7 @@ func (c *container) reportEnd(ctx context.Context) {
 }
 
 // suspend stops the process for a while.
-func (c *container) suspend(ctx context.Context, long time.Duration) bool {
+func (c *container) suspend(ctx context.Context, duration time.Duration) bool {
 	c.mu.Lock()
 	process, name := c.process, c.name
 	c.mu.Unlock()
@@ -188,8 +188,8 @@ func (c *container) suspend(ctx context.Context, long time.Duration) bool {
 		return false
 	}
 	journal := c.kubelet.run.journal
-	journal.Write(Event{Kind: suspended, Process: name})
-	pause(ctx, long)
-	process.Resume(func() { journal.Write(Event{Kind: resumed, Process: name}) })
+	journal.Write(Event{Kind: eventSuspended, Process: name})
+	pause(ctx, duration)
+	process.Resume(func() { journal.Write(Event{Kind: eventResumed, Process: name}) })
 	return true
 }

@@ -44,7 +44,7 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	exit(execute(ctx, o))
+	exit(runAndCheck(ctx, o))
 }
 
 func exit(err error) {
@@ -55,11 +55,11 @@ func exit(err error) {
 	os.Exit(0)
 }
 
-// execute makes a run and judges it.
-func execute(ctx context.Context, o options) error {
+// runAndCheck makes a run and judges it.
+func runAndCheck(ctx context.Context, o options) error {
 	if o.journal != "" {
 		o.attempts, o.faults = 0, 0 // however many there were
-		return judgeFile(o, 0)
+		return checkFile(o, 0)
 	}
 	r, err := newRun(ctx, o)
 	if err != nil {
@@ -71,20 +71,20 @@ func execute(ctx context.Context, o options) error {
 	}
 	fmt.Printf("the run took %s\n", time.Since(began).Round(time.Second))
 	o.journal = r.journalPath()
-	problems := []error{judgeFile(o, r.tasks.Submitted())}
+	problems := []error{checkFile(o, r.tasks.Submitted())}
 	for _, one := range r.operators {
 		problems = append(problems, one.problems()...)
 	}
 	return errors.Join(problems...)
 }
 
-// judgeFile prints the verdict on a journal.
-func judgeFile(o options, submitted int) error {
+// checkFile prints the verdict on a journal.
+func checkFile(o options, submitted int) error {
 	events, err := readJournal(o.journal)
 	if err != nil {
 		return err
 	}
-	verdict := judgeJournal(events, submitted)
+	verdict := checkJournal(events, submitted)
 	explain(verdict, events)
 	fmt.Println(verdict.summary(o.seed))
 	return verdict.problem(o)

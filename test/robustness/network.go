@@ -9,11 +9,11 @@ import (
 )
 
 // A condition is what a link is like.
-type condition struct {
-	cut   bool          // nothing passes; what was sent meanwhile arrives when the link is whole again, as TCP has it
-	deaf  bool          // what the operator sends is lost; the connection ends when the link is whole again
-	delay time.Duration // of everything that is sent
-	whole chan struct{} // closed when the condition is over
+type linkCondition struct {
+	cut               bool          // nothing passes; what was sent meanwhile arrives when the link is whole again, as TCP has it
+	dropsFromOperator bool          // what the operator sends is lost; the connection ends when the link is whole again
+	delay             time.Duration // of everything that is sent
+	restored          chan struct{} // closed when the condition is over
 }
 
 // A Link is the network between one agent and all operators. The agent has an address of its own for each operator.
@@ -21,7 +21,7 @@ type Link struct {
 	Addresses []string
 
 	mu          sync.Mutex
-	now         condition
+	condition   linkCondition
 	connections map[net.Conn]bool
 }
 
@@ -53,44 +53,44 @@ func (l *Link) accept(ctx context.Context, listener net.Listener, operator strin
 
 // connect carries one connection.
 func (l *Link) connect(ctx context.Context, agent net.Conn, operator string) {
-	if now := l.condition(); now.cut {
-		wait(ctx, now.whole)
+	if now := l.currentCondition(); now.cut {
+		wait(ctx, now.restored)
 	}
-	onward, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", operator)
+	upstream, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", operator)
 	if err != nil {
 		_ = agent.Close()
 		return
 	}
 	l.mu.Lock()
-	l.connections[agent], l.connections[onward] = true, true
+	l.connections[agent], l.connections[upstream] = true, true
 	l.mu.Unlock()
 	var both sync.WaitGroup
-	both.Go(func() { l.carry(ctx, agent, onward, false) })
-	both.Go(func() { l.carry(ctx, onward, agent, true) })
+	both.Go(func() { l.copyOneWay(ctx, agent, upstream, false) })
+	both.Go(func() { l.copyOneWay(ctx, upstream, agent, true) })
 	both.Wait()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.connections, agent)
-	delete(l.connections, onward)
+	delete(l.connections, upstream)
 }
 
-// carry moves bytes in one direction. What one side had sent before it closed the connection still arrives.
-func (l *Link) carry(ctx context.Context, from, to net.Conn, fromOperator bool) {
+// copyOneWay moves bytes in one direction. What one side had sent before it closed the connection still arrives.
+func (l *Link) copyOneWay(ctx context.Context, from, to net.Conn, fromOperator bool) {
 	defer func() { _ = to.Close() }()
 	buffer := make([]byte, 32<<10)
 	for {
 		size, err := from.Read(buffer)
-		now := l.condition()
-		if now.cut {
-			wait(ctx, now.whole)
+		condition := l.currentCondition()
+		if condition.cut {
+			wait(ctx, condition.restored)
 		}
-		if now.deaf && fromOperator {
-			wait(ctx, now.whole)
+		if condition.dropsFromOperator && fromOperator {
+			wait(ctx, condition.restored)
 			_ = from.Close()
 			return
 		}
-		if now.delay > 0 {
-			pause(ctx, now.delay)
+		if condition.delay > 0 {
+			pause(ctx, condition.delay)
 		}
 		if _, failed := to.Write(buffer[:size]); err != nil || failed != nil {
 			return
@@ -98,21 +98,21 @@ func (l *Link) carry(ctx context.Context, from, to net.Conn, fromOperator bool) 
 	}
 }
 
-func (l *Link) condition() condition {
+func (l *Link) currentCondition() linkCondition {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.now
+	return l.condition
 }
 
 // Impair changes what the link is like, unless it is impaired already.
-func (l *Link) Impair(wanted condition) bool {
+func (l *Link) Impair(condition linkCondition) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.now.whole != nil {
+	if l.condition.restored != nil {
 		return false
 	}
-	wanted.whole = make(chan struct{})
-	l.now = wanted
+	condition.restored = make(chan struct{})
+	l.condition = condition
 	return true
 }
 
@@ -120,9 +120,9 @@ func (l *Link) Impair(wanted condition) bool {
 func (l *Link) Restore() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.now.whole != nil {
-		close(l.now.whole)
-		l.now = condition{}
+	if l.condition.restored != nil {
+		close(l.condition.restored)
+		l.condition = linkCondition{}
 	}
 }
 

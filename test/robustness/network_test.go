@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// ends connects an agent to an operator by a link, and returns both ends.
-func ends(t *testing.T) (link *Link, agent, operator net.Conn) {
+// newLinkEnds connects an agent to an operator by a link, and returns both ends.
+func newLinkEnds(t *testing.T) (link *Link, agent, operator net.Conn) {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -44,8 +44,8 @@ func receive(t *testing.T, from net.Conn, want string) {
 	}
 }
 
-// nothing waits a moment for what should not come.
-func nothing(t *testing.T, from net.Conn) {
+// expectNothing waits a moment for what should not come.
+func expectNothing(t *testing.T, from net.Conn) {
 	t.Helper()
 	_ = from.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
 	if size, err := from.Read(make([]byte, 1)); size > 0 || err == nil {
@@ -54,32 +54,32 @@ func nothing(t *testing.T, from net.Conn) {
 }
 
 func TestALinkCarriesBothDirections(t *testing.T) {
-	_, agent, operator := ends(t)
+	_, agent, operator := newLinkEnds(t)
 	send(t, agent, "hello")
 	receive(t, operator, "hello")
 	send(t, operator, "welcome")
 	receive(t, agent, "welcome")
 }
 
-func TestWhatIsSentOverALinkThatIsCutArrivesLate(t *testing.T) {
-	link, agent, operator := ends(t)
-	if !link.Impair(condition{cut: true}) || link.Impair(condition{deaf: true}) {
+func TestCutLinkDelaysData(t *testing.T) {
+	link, agent, operator := newLinkEnds(t)
+	if !link.Impair(linkCondition{cut: true}) || link.Impair(linkCondition{dropsFromOperator: true}) {
 		t.Fatal("a link has one condition at a time")
 	}
 	send(t, agent, "hello")
 	_ = agent.Close() // what it had sent is still under way
-	nothing(t, operator)
+	expectNothing(t, operator)
 	link.Restore()
 	receive(t, operator, "hello")
 }
 
-func TestWhatAnOperatorSendsIsLost(t *testing.T) {
-	link, agent, operator := ends(t)
-	link.Impair(condition{deaf: true})
+func TestDeafLinkDropsOperatorData(t *testing.T) {
+	link, agent, operator := newLinkEnds(t)
+	link.Impair(linkCondition{dropsFromOperator: true})
 	send(t, operator, "echo")
 	send(t, agent, "heartbeat")
 	receive(t, operator, "heartbeat")
-	nothing(t, agent)
+	expectNothing(t, agent)
 	link.Restore()
 	_ = agent.SetReadDeadline(time.Now().Add(time.Minute))
 	if got, err := io.ReadAll(agent); err != nil || len(got) > 0 {
@@ -88,8 +88,8 @@ func TestWhatAnOperatorSendsIsLost(t *testing.T) {
 }
 
 func TestASlowLinkDelays(t *testing.T) {
-	link, agent, operator := ends(t)
-	link.Impair(condition{delay: 100 * time.Millisecond})
+	link, agent, operator := newLinkEnds(t)
+	link.Impair(linkCondition{delay: 100 * time.Millisecond})
 	began := time.Now()
 	send(t, agent, "hello")
 	receive(t, operator, "hello")
@@ -99,7 +99,7 @@ func TestASlowLinkDelays(t *testing.T) {
 }
 
 func TestSeverEndsConnections(t *testing.T) {
-	link, agent, operator := ends(t)
+	link, agent, operator := newLinkEnds(t)
 	send(t, agent, "hello")
 	receive(t, operator, "hello")
 	link.Sever()

@@ -44,20 +44,20 @@ const (
 
 // An Operator is a replica: one process after the other, behind a proxy to the API server.
 type Operator struct {
-	name       string // of its pod, if it had one
-	kubeconfig string
-	link       string // its port
-	lockDir    string // see POD_LOCK_DIR; "" for every other replica, so that both ways of taking over happen
-	output     *os.File
-	journal    *Journal
-	loses      atomic.Bool // answers of the API server to its writes
+	name         string // of its pod, if it had one
+	kubeconfig   string
+	link         string // its port
+	lockDir      string // see POD_LOCK_DIR; "" for every other replica, so that both ways of taking over happen
+	output       *os.File
+	journal      *Journal
+	losesAnswers atomic.Bool // answers of the API server to its writes
 
 	mu      sync.Mutex
 	process *Process
 	lease   string // what the journal has of its Lease
 }
 
-// newOperator prepares a replica. It is started by Keep.
+// newOperator prepares a replica. It is started by KeepRunning.
 func newOperator(ctx context.Context, run *Run, number int) (*Operator, error) {
 	name := fmt.Sprintf("%s-%d", operatorName, number)
 	folder := filepath.Join(run.folder, name)
@@ -100,8 +100,8 @@ func (o *Operator) environment() []string {
 	)
 }
 
-// Keep starts a process whenever there is none, until the context ends, and then ends the last one.
-func (o *Operator) Keep(ctx context.Context, program string) error {
+// KeepRunning starts a process whenever there is none, until the context ends, and then ends the last one.
+func (o *Operator) KeepRunning(ctx context.Context, program string) error {
 	for ctx.Err() == nil {
 		command := exec.Command(program, "--namespace", namespace)
 		command.Env = o.environment()
@@ -145,7 +145,7 @@ func (o *Operator) observe(response *http.Response) error {
 			return err
 		}
 	}
-	if writes && o.loses.Load() && !strings.Contains(request.URL.Path, "/leases/") { // a leader that resigns is another fault
+	if writes && o.losesAnswers.Load() && !strings.Contains(request.URL.Path, "/leases/") { // a leader that resigns is another fault
 		return errAnswerLost
 	}
 	return nil
@@ -172,7 +172,7 @@ func (o *Operator) recordLease(response *http.Response) error {
 	o.lease = now
 	o.mu.Unlock()
 	if !known {
-		o.journal.Write(Event{Kind: elected, Process: holder, Epoch: term << 32, Note: fmt.Sprintf("term %d", term)})
+		o.journal.Write(Event{Kind: eventElected, Process: holder, Epoch: term << 32, Note: fmt.Sprintf("term %d", term)})
 	}
 	return nil
 }
@@ -196,21 +196,21 @@ func (o *Operator) record(response *http.Response) error {
 	}
 	task := &v1alpha1.Task{}
 	if json.Unmarshal(body, task) == nil && task.UID != "" {
-		o.journal.Write(storedEvent(task, o.name))
+		o.journal.Write(newStoredEvent(task, o.name))
 	}
 	return nil
 }
 
-var wrong = regexp.MustCompile(`(?m)^(WARNING: DATA RACE|panic: |fatal error: ).*$`)
+var problemPattern = regexp.MustCompile(`(?m)^(WARNING: DATA RACE|panic: |fatal error: ).*$`)
 
 // problems returns the data races and panics in the output of a replica.
-func (o *Operator) problems() (found []error) {
+func (o *Operator) problems() (problems []error) {
 	text, err := os.ReadFile(o.output.Name())
 	if err != nil {
 		return []error{err}
 	}
-	for _, line := range wrong.FindAllString(string(text), -1) {
-		found = append(found, fmt.Errorf("%s: %s, see %s", o.name, line, o.output.Name()))
+	for _, line := range problemPattern.FindAllString(string(text), -1) {
+		problems = append(problems, fmt.Errorf("%s: %s, see %s", o.name, line, o.output.Name()))
 	}
-	return found
+	return problems
 }

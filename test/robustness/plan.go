@@ -9,7 +9,7 @@ import (
 
 // A taskPlan is what a user wants of one task: the work, its limits, and how spec.desired changes while it waits or runs.
 type taskPlan struct {
-	order   order
+	order   taskOrder
 	limits  v1alpha1.TaskTimeouts
 	changes []change
 }
@@ -23,16 +23,16 @@ type change struct {
 // drawPlan mostly plans work that may take any time and is not interfered with.
 func drawPlan(random *rand.Rand) taskPlan {
 	plan := taskPlan{order: drawOrder(random)}
-	switch draw := random.IntN(100); {
-	case draw < 4:
+	switch dice := random.IntN(100); {
+	case dice < 4:
 		plan.cancel(random)
-	case draw < 8:
+	case dice < 8:
 		plan.suspend(random)
-	case draw < 11:
+	case dice < 11:
 		plan.limits.QueueSeconds = 1 + random.Int32N(15)
-	case draw < 13:
+	case dice < 13:
 		plan.limits.TotalSeconds = 2 + random.Int32N(15)
-	case draw < 16:
+	case dice < 16:
 		plan.limits.RunSeconds = 1 + random.Int32N(2)
 		plan.order.Milliseconds = 500 + random.IntN(3000)
 	}
@@ -40,27 +40,27 @@ func drawPlan(random *rand.Rand) taskPlan {
 }
 
 // drawOrder is mostly short work. Some takes longer than an agent's lease, some fails once, and some does not stop when it is asked to.
-func drawOrder(random *rand.Rand) order {
-	wanted := order{Milliseconds: 50 + random.IntN(450)}
-	switch draw := random.IntN(100); {
-	case draw < 4:
-		wanted = order{Milliseconds: int(agentLease.Milliseconds()) + random.IntN(4000), Stubborn: draw == 0}
-	case draw < 12:
-		wanted = order{Milliseconds: 1000 + random.IntN(4000), Stubborn: draw == 4}
-	case draw < 16:
-		wanted.Failures = 1
+func drawOrder(random *rand.Rand) taskOrder {
+	order := taskOrder{Milliseconds: 50 + random.IntN(450)}
+	switch dice := random.IntN(100); {
+	case dice < 4:
+		order = taskOrder{Milliseconds: int(agentLease.Milliseconds()) + random.IntN(4000), IgnoresStop: dice == 0}
+	case dice < 12:
+		order = taskOrder{Milliseconds: 1000 + random.IntN(4000), IgnoresStop: dice == 4}
+	case dice < 16:
+		order.Failures = 1
 	}
-	return wanted
+	return order
 }
 
 // cancel ends the task while it waits or runs, or after it has finished.
 func (p *taskPlan) cancel(random *rand.Rand) {
-	p.changes = append(p.changes, change{p.moment(random), v1alpha1.TaskCancel})
+	p.changes = append(p.changes, change{p.randomDelay(random), v1alpha1.TaskCancel})
 }
 
 // suspend lets the task wait for a while. Then it goes on, or it is cancelled.
 func (p *taskPlan) suspend(random *rand.Rand) {
-	p.changes = append(p.changes, change{p.moment(random), v1alpha1.TaskSuspend})
+	p.changes = append(p.changes, change{p.randomDelay(random), v1alpha1.TaskSuspend})
 	next := change{100*time.Millisecond + duration(random, 5*time.Second), v1alpha1.TaskRun}
 	if random.IntN(4) == 0 {
 		next.desired = v1alpha1.TaskCancel
@@ -68,9 +68,9 @@ func (p *taskPlan) suspend(random *rand.Rand) {
 	p.changes = append(p.changes, next)
 }
 
-// moment is when a user interferes: half of the time early, while most tasks wait. The others get work that takes seconds, so that many of
+// randomDelay is when a user interferes: half of the time early, while most tasks wait. The others get work that takes seconds, so that many of
 // them run by then.
-func (p *taskPlan) moment(random *rand.Rand) time.Duration {
+func (p *taskPlan) randomDelay(random *rand.Rand) time.Duration {
 	if random.IntN(2) == 0 {
 		return duration(random, time.Second)
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-func plansOf(seed uint64, count int) (plans []taskPlan) {
+func drawPlans(seed uint64, count int) (plans []taskPlan) {
 	random := rand.New(rand.NewPCG(seed, ^seed))
 	for range count {
 		plans = append(plans, drawPlan(random))
@@ -17,7 +17,7 @@ func plansOf(seed uint64, count int) (plans []taskPlan) {
 }
 
 func TestTheSameSeedGivesTheSameTasks(t *testing.T) {
-	one, again, other := plansOf(7, 200), plansOf(7, 200), plansOf(8, 200)
+	one, again, other := drawPlans(7, 200), drawPlans(7, 200), drawPlans(8, 200)
 	if !reflect.DeepEqual(one, again) {
 		t.Error("the same seed gave other tasks")
 	}
@@ -27,31 +27,31 @@ func TestTheSameSeedGivesTheSameTasks(t *testing.T) {
 }
 
 func TestAllKindsOfTasksHappen(t *testing.T) {
-	seen := map[string]int{}
-	for _, plan := range plansOf(1, 1000) {
+	counts := map[string]int{}
+	for _, plan := range drawPlans(1, 1000) {
 		for _, next := range plan.changes {
-			seen[string(next.desired)]++
+			counts[string(next.desired)]++
 		}
 		limits := map[string]int32{"queue": plan.limits.QueueSeconds, "run": plan.limits.RunSeconds, "total": plan.limits.TotalSeconds}
 		for name, seconds := range limits {
 			if seconds > 0 {
-				seen[name]++
+				counts[name]++
 			}
 		}
-		if plan.order.Stubborn {
-			seen["stubborn"]++
+		if plan.order.IgnoresStop {
+			counts["stubborn"]++
 		}
 	}
 	for _, kind := range []string{"Cancelled", "Suspended", "Run", "queue", "run", "total", "stubborn"} {
-		if seen[kind] < 5 {
-			t.Errorf("%s happened %d times in 1000 tasks", kind, seen[kind])
+		if counts[kind] < 5 {
+			t.Errorf("%s happened %d times in 1000 tasks", kind, counts[kind])
 		}
 	}
 }
 
 // A task that stays suspended would never finish.
 func TestNoTaskStaysSuspended(t *testing.T) {
-	for _, plan := range plansOf(1, 1000) {
+	for _, plan := range drawPlans(1, 1000) {
 		if last := len(plan.changes) - 1; last >= 0 && plan.changes[last].desired == v1alpha1.TaskSuspend {
 			t.Fatalf("plan %+v", plan)
 		}

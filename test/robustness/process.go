@@ -19,16 +19,16 @@ import (
 // stopTimeout is how long a process may take to stand still after SIGSTOP.
 const stopTimeout = 2 * time.Second
 
-var errEnded = errors.New("the process has ended")
+var errProcessEnded = errors.New("the process has ended")
 
 // A Process is a program under test that can be killed and suspended.
 type Process struct {
 	command *exec.Cmd
 	ended   chan struct{} // closed when it is dead
 
-	mu       sync.Mutex
-	frozen   bool
-	programs []int // process groups that were suspended with it
+	mu        sync.Mutex
+	suspended bool
+	programs  []int // process groups that were suspended with it
 }
 
 // startProcess starts a program, which dies with this one.
@@ -59,20 +59,20 @@ func (p *Process) Terminate() { _ = p.command.Process.Signal(syscall.SIGTERM) }
 func (p *Process) Suspend() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.frozen {
+	if p.suspended {
 		return errors.New("the process is suspended already")
 	}
 	if err := p.command.Process.Signal(syscall.SIGSTOP); err != nil {
-		return errEnded
+		return errProcessEnded
 	}
 	for began := time.Now(); time.Since(began) < stopTimeout; time.Sleep(time.Millisecond) {
 		select {
 		case <-p.ended:
-			return errEnded
+			return errProcessEnded
 		default:
 		}
-		if standsStill(p.command.Process.Pid) {
-			p.frozen, p.programs = true, programsOf(p.command.Process.Pid)
+		if isStopped(p.command.Process.Pid) {
+			p.suspended, p.programs = true, programsOf(p.command.Process.Pid)
 			signalGroups(p.programs, syscall.SIGSTOP)
 			return nil
 		}
@@ -82,12 +82,12 @@ func (p *Process) Suspend() error {
 }
 
 // Resume lets a suspended process go on. The function is called right before.
-func (p *Process) Resume(before func()) {
+func (p *Process) Resume(onResume func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.frozen {
-		p.frozen = false
-		before()
+	if p.suspended {
+		p.suspended = false
+		onResume()
 		_ = p.command.Process.Signal(syscall.SIGCONT)
 		signalGroups(p.programs, syscall.SIGCONT)
 	}
@@ -116,8 +116,8 @@ func signalGroups(groups []int, signal syscall.Signal) {
 	}
 }
 
-// standsStill reports whether all threads of a process are stopped.
-func standsStill(pid int) bool {
+// isStopped reports whether all threads of a process are stopped.
+func isStopped(pid int) bool {
 	threads, err := os.ReadDir("/proc/" + strconv.Itoa(pid) + "/task")
 	for _, thread := range threads {
 		text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/task/" + thread.Name() + "/stat")

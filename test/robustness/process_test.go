@@ -22,7 +22,7 @@ func sleeper(t *testing.T) *Process {
 
 func TestASuspendedProcessStandsStill(t *testing.T) {
 	process := sleeper(t)
-	if err := process.Suspend(); err != nil || !standsStill(process.command.Process.Pid) {
+	if err := process.Suspend(); err != nil || !isStopped(process.command.Process.Pid) {
 		t.Fatalf("it does not stand still: %v", err)
 	}
 	if process.Suspend() == nil {
@@ -54,9 +54,9 @@ func TestProgramsAreSuspendedWithTheirAgent(t *testing.T) {
 	if err := process.Suspend(); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "the program stands still", func() bool { return standsStill(program) })
+	await(t, "the program stands still", func() bool { return isStopped(program) })
 	process.Resume(func() {})
-	await(t, "the program goes on", func() bool { return !standsStill(program) })
+	await(t, "the program goes on", func() bool { return !isStopped(program) })
 }
 
 func await(t *testing.T, what string, holds func() bool) {
@@ -74,7 +74,7 @@ func TestAKilledProcessIsDead(t *testing.T) {
 		t.Fatal(err)
 	}
 	process.Kill()
-	if standsStill(process.command.Process.Pid) {
+	if isStopped(process.command.Process.Pid) {
 		t.Error("it stands still")
 	}
 	if err := process.Suspend(); err == nil {

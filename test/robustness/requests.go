@@ -19,7 +19,7 @@ type requests struct {
 }
 
 // request notes what a user is about to ask.
-func (j *judge) request(event Event) {
+func (j *checker) request(event Event) {
 	if j.requests[event.Task] == nil {
 		j.requests[event.Task] = &requests{createdAt: event.At, limits: *event.Request}
 	}
@@ -31,8 +31,8 @@ func (j *judge) request(event Event) {
 	}
 }
 
-// suspended is how many attempts a suspension may have stopped. Their ends are counted nowhere.
-func (r *requests) suspended() int {
+// maxSuspendedAttempts is how many attempts a suspension may have stopped. Their ends are counted nowhere.
+func (r *requests) maxSuspendedAttempts() int {
 	if r == nil {
 		return 0
 	}
@@ -40,7 +40,9 @@ func (r *requests) suspended() int {
 }
 
 // stops reports whether an attempt that has run for so long may have been stopped for that, which is a failure.
-func (r *requests) stops(ran time.Duration) bool { return r != nil && passed(r.limits.RunSeconds, ran) }
+func (r *requests) stops(ran time.Duration) bool {
+	return r != nil && mayHavePassed(r.limits.RunSeconds, ran)
+}
 
 // explain reports whether what is stored is a consequence of what users have asked.
 func (r *requests) explain(event Event) bool {
@@ -53,12 +55,12 @@ func (r *requests) explain(event Event) bool {
 		return r.suspensions > 0
 	case event.Stored.Reason == string(v1alpha1.ReasonTimedOut):
 		age := event.At - r.createdAt
-		return passed(r.limits.QueueSeconds, age) || passed(r.limits.RunSeconds, age) || passed(r.limits.TotalSeconds, age)
+		return mayHavePassed(r.limits.QueueSeconds, age) || mayHavePassed(r.limits.RunSeconds, age) || mayHavePassed(r.limits.TotalSeconds, age)
 	}
 	return true
 }
 
-// passed reports whether there is a limit, and it may be over.
-func passed(seconds int32, elapsed time.Duration) bool {
+// mayHavePassed reports whether there is a limit, and it may be over.
+func mayHavePassed(seconds int32, elapsed time.Duration) bool {
 	return seconds > 0 && elapsed >= time.Duration(seconds)*time.Second-limitTolerance
 }

@@ -32,18 +32,18 @@ const settleTimeout = 3 * time.Minute
 
 // A Run is everything under test, and what it is tested with.
 type Run struct {
-	cluster    *rest.Config
-	api        client.WithWatch
-	folder     string
-	program    string // this one
-	log        *os.File
-	journal    *Journal
-	operators  []*Operator
-	kubelet    *Kubelet
-	tasks      *Tasks
-	background context.Context // ends with the program
-	apiServer  sync.Mutex      // held while it is away
-	faults     faultCounts
+	cluster       *rest.Config
+	api           client.WithWatch
+	folder        string
+	program       string // this one
+	log           *os.File
+	journal       *Journal
+	operators     []*Operator
+	kubelet       *Kubelet
+	tasks         *Tasks
+	backgroundCtx context.Context // ends with the program
+	apiServer     sync.Mutex      // held while it is away
+	faults        faultCounts
 }
 
 func (r *Run) journalPath() string { return filepath.Join(r.folder, "journal.jsonl") }
@@ -57,7 +57,7 @@ func newRun(ctx context.Context, o options) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Run{folder: folder, background: ctx, faults: faultCounts{counts: map[string]int{}}}
+	r := &Run{folder: folder, backgroundCtx: ctx, faults: faultCounts{counts: map[string]int{}}}
 	if err := errors.Join(os.RemoveAll(folder), os.MkdirAll(folder, 0o700)); err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func newRun(ctx context.Context, o options) (*Run, error) {
 	}
 	r.tasks = &Tasks{
 		api: r.api, journal: r.journal, random: rand.New(rand.NewPCG(o.seed, ^o.seed)),
-		finished: map[types.UID]bool{}, seen: map[types.UID]seenTask{},
+		finished: map[types.UID]bool{}, lastSeen: map[types.UID]observedTask{},
 	}
 	return r, r.install(ctx)
 }
@@ -106,35 +106,35 @@ func (r *Run) install(ctx context.Context) error {
 func (r *Run) Execute(ctx context.Context, o options) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r.background = ctx
-	stop, err := r.begin(ctx, o)
+	r.backgroundCtx = ctx
+	stop, err := r.start(ctx, o)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	harmed, enough := context.WithTimeout(ctx, o.duration)
-	defer enough()
-	var all sync.WaitGroup
-	all.Go(func() { r.Inject(harmed, newSchedule(o.seed, ofAgents, agents)) })
-	all.Go(func() { r.Inject(harmed, newSchedule(o.seed, ofLeaders, agents)) })
-	all.Go(func() { r.tasks.Submit(harmed) })
-	r.await(harmed, o)
-	enough()
-	all.Wait()
+	faultCtx, doneCtx := context.WithTimeout(ctx, o.duration)
+	defer doneCtx()
+	var group sync.WaitGroup
+	group.Go(func() { r.InjectFaults(faultCtx, newSchedule(o.seed, agentFaults, agents)) })
+	group.Go(func() { r.InjectFaults(faultCtx, newSchedule(o.seed, leaderFaults, agents)) })
+	group.Go(func() { r.tasks.Submit(faultCtx) })
+	r.await(faultCtx, o)
+	doneCtx()
+	group.Wait()
 	fmt.Printf("faults are over: %d tasks, %d of them not finished\n", r.tasks.Submitted(), r.tasks.Unfinished())
-	return r.settle(ctx)
+	return r.awaitFinished(ctx)
 }
 
-// begin starts operators and agents, and returns how to stop them.
-func (r *Run) begin(ctx context.Context, o options) (stop func(), err error) {
+// start starts operators and agents, and returns how to stop them.
+func (r *Run) start(ctx context.Context, o options) (stop func(), err error) {
 	operating, stopOperators := context.WithCancel(ctx)
-	var kept sync.WaitGroup
-	addresses, err := r.operate(operating, &kept, o.operator)
+	var operators sync.WaitGroup
+	addresses, err := r.startOperators(operating, &operators, o.operator)
 	if err != nil {
 		stopOperators()
 		return nil, err
 	}
-	if err := r.equip(ctx, addresses); err != nil {
+	if err := r.prepareKubelet(ctx, addresses); err != nil {
 		stopOperators()
 		return nil, err
 	}
@@ -145,29 +145,29 @@ func (r *Run) begin(ctx context.Context, o options) (stop func(), err error) {
 			fleet.Stop()
 		}
 		stopOperators()
-		kept.Wait()
+		operators.Wait()
 	}
 	if err == nil {
-		err = r.assemble(ctx)
+		err = r.createSwarm(ctx)
 	}
 	if err != nil {
 		stop()
 	}
-	go r.tasks.Follow(ctx)
+	go r.tasks.WatchTasks(ctx)
 	return stop, err
 }
 
-// operate starts the operators.
-func (r *Run) operate(ctx context.Context, kept *sync.WaitGroup, program string) (addresses []string, err error) {
+// startOperators starts the operators.
+func (r *Run) startOperators(ctx context.Context, group *sync.WaitGroup, program string) (addresses []string, err error) {
 	for n := range operators {
-		one, err := newOperator(ctx, r, n)
+		operator, err := newOperator(ctx, r, n)
 		if err != nil {
 			return nil, err
 		}
-		r.operators = append(r.operators, one)
-		addresses = append(addresses, one.address())
-		kept.Go(func() {
-			if err := one.Keep(ctx, program); err != nil {
+		r.operators = append(r.operators, operator)
+		addresses = append(addresses, operator.address())
+		group.Go(func() {
+			if err := operator.KeepRunning(ctx, program); err != nil {
 				panic(err) // nothing works without it
 			}
 		})
@@ -175,8 +175,8 @@ func (r *Run) operate(ctx context.Context, kept *sync.WaitGroup, program string)
 	return addresses, nil
 }
 
-// equip makes a kubelet, and a link for each agent.
-func (r *Run) equip(ctx context.Context, addresses []string) error {
+// prepareKubelet makes a kubelet, and a link for each agent.
+func (r *Run) prepareKubelet(ctx context.Context, addresses []string) error {
 	output, err := os.Create(filepath.Join(r.folder, "agents.log"))
 	if err != nil {
 		return err
@@ -195,19 +195,19 @@ const progressEvery = 30 * time.Second
 
 // await returns when enough attempts were started and every kind of fault happened often enough, or the context ends.
 func (r *Run) await(ctx context.Context, o options) {
-	told := time.Now()
+	lastReport := time.Now()
 	for ctx.Err() == nil {
 		pause(ctx, time.Second)
 		count, err := countStarts(r.journalPath())
 		if err != nil {
 			return
 		}
-		kind, missing := r.faults.Missing(o.faults)
+		kind, missing := r.faults.FindMissing(o.faults)
 		if count >= o.attempts && !missing {
 			return
 		}
-		if time.Since(told) >= progressEvery {
-			told = time.Now()
+		if time.Since(lastReport) >= progressEvery {
+			lastReport = time.Now()
 			fmt.Printf("%d attempts, %d tasks, %d of them not finished", count, r.tasks.Submitted(), r.tasks.Unfinished())
 			if missing {
 				fmt.Printf(", fewer than %d times %s", o.faults, kind)
@@ -225,22 +225,22 @@ func countStarts(path string) (count int, err error) {
 	}
 	defer file.Close()
 	for scanner := bufio.NewScanner(file); scanner.Scan(); {
-		if strings.Contains(scanner.Text(), `"kind":"`+started+`"`) {
+		if strings.Contains(scanner.Text(), `"kind":"`+eventStarted+`"`) {
 			count++
 		}
 	}
 	return count, nil
 }
 
-// settle waits until every task is finished, and writes down how.
-func (r *Run) settle(ctx context.Context) error {
+// awaitFinished waits until every task is finished, and writes down how.
+func (r *Run) awaitFinished(ctx context.Context) error {
 	for began := time.Now(); r.tasks.Unfinished() > 0 && time.Since(began) < settleTimeout && ctx.Err() == nil; {
 		pause(ctx, 200*time.Millisecond)
 	}
 	list := &v1alpha1.TaskList{}
 	persist(ctx, func(ctx context.Context) error { return r.api.List(ctx, list, client.InNamespace(namespace)) })
 	for n := range list.Items {
-		r.journal.Write(storedEvent(&list.Items[n], "end"))
+		r.journal.Write(newStoredEvent(&list.Items[n], "end"))
 	}
 	return ctx.Err()
 }

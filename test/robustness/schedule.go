@@ -31,11 +31,11 @@ const (
 )
 
 // A mix is how often faults happen on average, and how many of each kind there are in a round.
-type mix struct {
-	pause   time.Duration
-	calm    time.Duration // is added to every pauses-th pause
-	pauses  int
-	weights []weight
+type faultMix struct {
+	pause    time.Duration
+	calmTime time.Duration // is added to every pauses-th pause
+	pauses   int
+	weights  []weight
 }
 
 type weight struct {
@@ -47,18 +47,18 @@ type weight struct {
 // there was never a leader, nothing else would be tested. Now and then it is long enough for agents with a long lease: if one of their pods goes
 // while leaders change, each new one waits for that lease.
 var (
-	ofAgents = mix{pause: 900 * time.Millisecond, pauses: 1, weights: []weight{
+	agentFaults = faultMix{pause: 900 * time.Millisecond, pauses: 1, weights: []weight{
 		{killAgent, 14}, {suspendAgent, 12}, {cutLink, 14}, {severLink, 6}, {slowLink, 10}, {loseMessages, 10}, {loseAnswers, 8},
 		{forceDeletePod, 6}, {deletePod, 3}, {relabelPod, 6}, {deleteAgent, 3}, {changeLease, 1},
 	}}
-	ofLeaders = mix{pause: 35 * time.Second, calm: longLease + 10*time.Second, pauses: 6, weights: []weight{
+	leaderFaults = faultMix{pause: 35 * time.Second, calmTime: longLease + 10*time.Second, pauses: 6, weights: []weight{
 		{killLeader, 1}, {suspendLeader, 1}, {stopLeader, 1}, {killAPIServer, 1}, {suspendAPIServer, 1}, {deleteLease, 1}, {restartOperators, 1},
 	}}
 )
 
 // faultKinds are all that a run lets happen.
 func faultKinds() (kinds []string) {
-	for _, one := range slices.Concat(ofAgents.weights, ofLeaders.weights) {
+	for _, one := range slices.Concat(agentFaults.weights, leaderFaults.weights) {
 		kinds = append(kinds, one.kind)
 	}
 	return kinds
@@ -66,38 +66,38 @@ func faultKinds() (kinds []string) {
 
 // A fault is its kind, its target and its duration.
 type fault struct {
-	kind   string
-	after  time.Duration // the fault before
-	agent  int           // by its ordinal, if it is about one, or about its type
-	long   time.Duration
-	report bool // the kubelet reports the end of a process before it starts the next; of relabelled pods: the swarm's label goes, not the type's
+	kind     string
+	after    time.Duration // the fault before
+	agent    int           // by its ordinal, if it is about one, or about its type
+	duration time.Duration
+	report   bool // the kubelet reports the end of a process before it starts the next; of relabelled pods: the swarm's label goes, not the type's
 }
 
 func (f fault) String() string {
-	return fmt.Sprintf("%s agent=%d for=%s report=%t", f.kind, f.agent, f.long.Round(time.Millisecond), f.report)
+	return fmt.Sprintf("%s agent=%d for=%s report=%t", f.kind, f.agent, f.duration.Round(time.Millisecond), f.report)
 }
 
 // A schedule is an endless sequence of faults. The same seed gives the same sequence.
 type schedule struct {
-	mix
+	faultMix
 	random *rand.Rand
 	agents int
 	count  int      // of faults so far
 	round  []string // kinds that are left of it
 }
 
-func newSchedule(seed uint64, faults mix, agents int) *schedule {
-	return &schedule{mix: faults, random: rand.New(rand.NewPCG(seed, uint64(faults.pause))), agents: agents}
+func newSchedule(seed uint64, faults faultMix, agents int) *schedule {
+	return &schedule{faultMix: faults, random: rand.New(rand.NewPCG(seed, uint64(faults.pause))), agents: agents}
 }
 
 func (s *schedule) next() fault {
 	after := time.Duration(s.random.Int64N(int64(2 * s.pause)))
 	if s.count++; s.count%s.pauses == 0 {
-		after += s.calm
+		after += s.calmTime
 	}
 	return fault{
 		kind: s.kind(), after: after,
-		agent: s.random.IntN(s.agents), long: s.duration(), report: s.random.IntN(2) == 0,
+		agent: s.random.IntN(s.agents), duration: s.duration(), report: s.random.IntN(2) == 0,
 	}
 }
 

@@ -11,16 +11,16 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/topology"
 )
 
-func faultsOf(seed uint64, faults mix, count int) (all []fault) {
+func faultsOf(seed uint64, faults faultMix, count int) (result []fault) {
 	planned := newSchedule(seed, faults, agents)
 	for range count {
-		all = append(all, planned.next())
+		result = append(result, planned.next())
 	}
-	return all
+	return result
 }
 
 func TestTheSameSeedGivesTheSameFaults(t *testing.T) {
-	for _, faults := range []mix{ofAgents, ofLeaders} {
+	for _, faults := range []faultMix{agentFaults, leaderFaults} {
 		one, again, other := faultsOf(7, faults, 200), faultsOf(7, faults, 200), faultsOf(8, faults, 200)
 		if !slices.Equal(one, again) {
 			t.Error("the same seed gave other faults")
@@ -32,22 +32,22 @@ func TestTheSameSeedGivesTheSameFaults(t *testing.T) {
 }
 
 func TestAllKindsOfFaultsHappen(t *testing.T) {
-	for _, faults := range []mix{ofAgents, ofLeaders} {
-		seen, total := map[string]int{}, time.Duration(0)
+	for _, faults := range []faultMix{agentFaults, leaderFaults} {
+		counts, total := map[string]int{}, time.Duration(0)
 		expectRounds(t, faults)
-		for _, one := range faultsOf(1, faults, 2000) {
-			seen[one.kind]++
-			total += one.after
-			if one.agent < 0 || one.agent >= agents || one.long <= 0 || one.long > agentLease*3/2 {
-				t.Fatalf("fault %s", one)
+		for _, f := range faultsOf(1, faults, 2000) {
+			counts[f.kind]++
+			total += f.after
+			if f.agent < 0 || f.agent >= agents || f.duration <= 0 || f.duration > agentLease*3/2 {
+				t.Fatalf("fault %s", f)
 			}
 		}
-		for _, one := range faults.weights {
-			if seen[one.kind] == 0 {
-				t.Errorf("%s never happened", one.kind)
+		for _, f := range faults.weights {
+			if counts[f.kind] == 0 {
+				t.Errorf("%s never happened", f.kind)
 			}
 		}
-		want := faults.pause + faults.calm/time.Duration(faults.pauses)
+		want := faults.pause + faults.calmTime/time.Duration(faults.pauses)
 		if mean := total / 2000; mean < want*9/10 || mean > want*11/10 {
 			t.Errorf("a fault every %s, want %s", mean, want)
 		}
@@ -55,20 +55,20 @@ func TestAllKindsOfFaultsHappen(t *testing.T) {
 }
 
 // expectRounds checks that each round has every kind of fault as often as its weight says.
-func expectRounds(t *testing.T, faults mix) {
+func expectRounds(t *testing.T, faults faultMix) {
 	t.Helper()
 	length := 0
-	for _, one := range faults.weights {
-		length += one.weight
+	for _, w := range faults.weights {
+		length += w.weight
 	}
 	for round := range slices.Chunk(faultsOf(1, faults, 3*length), length) {
 		counts := map[string]int{}
-		for _, one := range round {
-			counts[one.kind]++
+		for _, w := range round {
+			counts[w.kind]++
 		}
-		for _, one := range faults.weights {
-			if counts[one.kind] != one.weight {
-				t.Errorf("%d faults %s in a round, want %d", counts[one.kind], one.kind, one.weight)
+		for _, w := range faults.weights {
+			if counts[w.kind] != w.weight {
+				t.Errorf("%d faults %s in a round, want %d", counts[w.kind], w.kind, w.weight)
 			}
 		}
 	}
@@ -79,12 +79,12 @@ func TestRunWithoutEnoughFaultsFails(t *testing.T) {
 	for _, kind := range faultKinds() {
 		verdict.Faults[kind] = 3
 	}
-	wanted := options{attempts: 10, faults: 3}
-	if err := verdict.problem(wanted); err != nil {
+	o := options{attempts: 10, faults: 3}
+	if err := verdict.problem(o); err != nil {
 		t.Error(err)
 	}
 	verdict.Faults[restartOperators] = 2
-	if err := verdict.problem(wanted); err == nil || !strings.Contains(err.Error(), "restart-everything happened only 2 of 3 times") {
+	if err := verdict.problem(o); err == nil || !strings.Contains(err.Error(), "restart-everything happened only 2 of 3 times") {
 		t.Errorf("%v, want restart-everything to be missing", err)
 	}
 }

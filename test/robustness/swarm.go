@@ -55,12 +55,12 @@ func (k kind) otherLease() time.Duration {
 func (r *Run) changeLease(ctx context.Context, f fault) bool {
 	limited, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
-	r.begins(f)
+	r.recordFault(f)
 	if r.setLease(limited, f.agent, kindOf(f.agent).otherLease()) != nil {
 		return false
 	}
-	pause(ctx, f.long)
-	persist(r.background, func(ctx context.Context) error { return r.setLease(ctx, f.agent, kindOf(f.agent).lease) })
+	pause(ctx, f.duration)
+	persist(r.backgroundCtx, func(ctx context.Context) error { return r.setLease(ctx, f.agent, kindOf(f.agent).lease) })
 	return true
 }
 
@@ -78,9 +78,9 @@ func (r *Run) hasShortLease(ctx context.Context, agent int) bool {
 	return err == nil && found.Status.LeaseSeconds == int32(agentLease.Seconds())
 }
 
-// assemble creates the swarm and waits until it works.
-func (r *Run) assemble(ctx context.Context) error {
-	wanted := &v1alpha1.Swarm{
+// createSwarm creates the swarm and waits until it works.
+func (r *Run) createSwarm(ctx context.Context) error {
+	object := &v1alpha1.Swarm{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: swarm},
 		Spec: v1alpha1.SwarmSpec{
 			Replicas: new(int32(agents)), MaxAgents: agents + 1,
@@ -89,12 +89,12 @@ func (r *Run) assemble(ctx context.Context) error {
 	}
 	for _, kind := range kinds {
 		container := corev1.Container{Name: "agent", Image: "localhost/simulated:1", Args: kind.arguments}
-		wanted.Spec.Agents = append(wanted.Spec.Agents, v1alpha1.AgentType{
+		object.Spec.Agents = append(object.Spec.Agents, v1alpha1.AgentType{
 			Type: kind.name, Slots: slots, LeaseSeconds: int32(kind.lease.Seconds()),
 			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{container}}},
 		})
 	}
-	if err := r.api.Create(ctx, wanted); err != nil {
+	if err := r.api.Create(ctx, object); err != nil {
 		return fmt.Errorf("create swarm: %w", err)
 	}
 	output, err := exec.CommandContext(ctx, "kubectl", "wait", "--namespace", namespace, "swarm/"+swarm, "--for=condition=Ready", "--timeout=2m").CombinedOutput()

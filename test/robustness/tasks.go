@@ -22,8 +22,8 @@ const (
 	unfinished = 100
 	// apiTimeout is for each request of this program: an API server that is suspended answers none.
 	apiTimeout = 5 * time.Second
-	// apiPause is how long after a failure a request is made again.
-	apiPause = 300 * time.Millisecond
+	// apiRetryDelay is how long after a failure a request is made again.
+	apiRetryDelay = 300 * time.Millisecond
 )
 
 // Tasks submits work and follows it.
@@ -35,7 +35,7 @@ type Tasks struct {
 	mu        sync.Mutex
 	submitted int
 	finished  map[types.UID]bool
-	seen      map[types.UID]seenTask
+	lastSeen  map[types.UID]observedTask
 }
 
 // Submit keeps agents busy until the context ends. Users then change their minds without delay, so that no task stays suspended.
@@ -72,7 +72,7 @@ func (t *Tasks) submit(ctx context.Context, plan taskPlan) (name string) {
 	if *task.Spec.Timeouts == (v1alpha1.TaskTimeouts{}) {
 		task.Spec.Timeouts = nil
 	}
-	t.journal.Write(Event{Kind: requested, Task: name, Request: plan.creation()})
+	t.journal.Write(Event{Kind: eventRequested, Task: name, Request: plan.creation()})
 	// The task counts as submitted: it is created even when the run ends meanwhile.
 	persist(context.WithoutCancel(ctx), func(ctx context.Context) error {
 		return client.IgnoreAlreadyExists(t.api.Create(ctx, task.DeepCopy()))
@@ -85,7 +85,7 @@ func (t *Tasks) interfere(ctx context.Context, name string, changes []change) {
 	task := &v1alpha1.Task{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	for _, next := range changes {
 		pause(ctx, next.after)
-		t.journal.Write(Event{Kind: requested, Task: name, Request: &Request{Desired: next.desired}})
+		t.journal.Write(Event{Kind: eventRequested, Task: name, Request: &Request{Desired: next.desired}})
 		patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"desired":%q}}`, next.desired))
 		persist(context.WithoutCancel(ctx), func(ctx context.Context) error { return t.api.Patch(ctx, task.DeepCopy(), patch) })
 	}
@@ -100,7 +100,7 @@ func persist(ctx context.Context, request func(context.Context) error) {
 		if err == nil {
 			return
 		}
-		pause(ctx, apiPause)
+		pause(ctx, apiRetryDelay)
 	}
 }
 
@@ -118,16 +118,16 @@ func (t *Tasks) Submitted() int {
 	return t.submitted
 }
 
-// Follow writes down what the API server reports about tasks, until the context ends. It is the second witness, after the operators'
+// WatchTasks writes down what the API server reports about tasks, until the context ends. It is the second witness, after the operators'
 // proxies: an answer that the API server had no time to give is in neither of them.
-func (t *Tasks) Follow(ctx context.Context) {
+func (t *Tasks) WatchTasks(ctx context.Context) {
 	for ctx.Err() == nil {
-		_ = t.follow(ctx) // an API server that is away
-		pause(ctx, apiPause)
+		_ = t.watchOnce(ctx) // an API server that is away
+		pause(ctx, apiRetryDelay)
 	}
 }
 
-func (t *Tasks) follow(ctx context.Context) error {
+func (t *Tasks) watchOnce(ctx context.Context) error {
 	list := &v1alpha1.TaskList{}
 	limited, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
@@ -135,7 +135,7 @@ func (t *Tasks) follow(ctx context.Context) error {
 		return err
 	}
 	for n := range list.Items {
-		t.see(&list.Items[n])
+		t.recordTask(&list.Items[n])
 	}
 	from := &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.ResourceVersion}}
 	watching, err := t.api.Watch(ctx, &v1alpha1.TaskList{}, from, client.InNamespace(namespace))
@@ -150,7 +150,7 @@ func (t *Tasks) follow(ctx context.Context) error {
 			if !open || !isTask {
 				return nil
 			}
-			t.see(task)
+			t.recordTask(task)
 		case <-time.After(3 * apiTimeout): // a connection to an API server that was killed may hang
 			return nil
 		case <-ctx.Done():
@@ -159,42 +159,42 @@ func (t *Tasks) follow(ctx context.Context) error {
 	}
 }
 
-// see writes down what is stored, if that is another thing than before.
-func (t *Tasks) see(task *v1alpha1.Task) {
-	event := storedEvent(task, "watch")
-	now := seenTask{epoch: event.Epoch, held: *event.Stored}
-	now.held.Version = 0
+// recordTask writes down what is stored, if that is another thing than before.
+func (t *Tasks) recordTask(task *v1alpha1.Task) {
+	event := newStoredEvent(task, "watch")
+	now := observedTask{epoch: event.Epoch, task: *event.Stored}
+	now.task.Version = 0
 	t.mu.Lock()
-	known := t.seen[task.UID] == now
-	t.seen[task.UID] = now
+	unchanged := t.lastSeen[task.UID] == now
+	t.lastSeen[task.UID] = now
 	if task.Status.Phase.Final() {
 		t.finished[task.UID] = true
 	}
 	t.mu.Unlock()
-	if !known {
+	if !unchanged {
 		t.journal.Write(event)
 	}
 }
 
-// A seenTask is what was seen last of a Task, without its version.
-type seenTask struct {
+// An observedTask is what was seen last of a Task, without its version.
+type observedTask struct {
 	epoch int64
-	held  StoredTask
+	task  StoredTask
 }
 
-// storedEvent is what the API server holds.
-func storedEvent(task *v1alpha1.Task, by string) Event {
+// newStoredEvent is what the API server holds.
+func newStoredEvent(task *v1alpha1.Task, witness string) Event {
 	status := task.Status
 	version, _ := strconv.ParseUint(task.ResourceVersion, 10, 64)
-	held := &StoredTask{
+	recorded := &StoredTask{
 		Version: version, Reason: status.Reason, Assigned: status.ActiveAttempts > 0,
 		Retries: status.Retries, Reassignments: status.Reassignments, HandBacks: status.HandBacks,
 	}
 	if status.Phase.Final() {
-		held.Phase = string(status.Phase)
+		recorded.Phase = string(status.Phase)
 	}
 	if status.Result != nil {
-		_ = json.Unmarshal(status.Result.Raw, &held.Result)
+		_ = json.Unmarshal(status.Result.Raw, &recorded.Result)
 	}
-	return Event{Kind: stored, Task: task.Name, UID: string(task.UID), Epoch: status.Epoch, Stored: held, Note: by}
+	return Event{Kind: eventStored, Task: task.Name, UID: string(task.UID), Epoch: status.Epoch, Stored: recorded, Note: witness}
 }

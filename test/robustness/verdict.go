@@ -25,13 +25,13 @@ type Verdict struct {
 	Phases     map[string]int // of tasks, with the reason of failed ones
 }
 
-func (v Verdict) count(kinds ...invariant.Invariant) (broken int) {
+func (v Verdict) count(kinds ...invariant.Invariant) (total int) {
 	for _, one := range v.Violations {
 		if slices.Contains(kinds, one.Invariant) {
-			broken++
+			total++
 		}
 	}
-	return broken
+	return total
 }
 
 // summary is the line that a run ends with.
@@ -71,16 +71,16 @@ const mostExplained = 10
 
 // explain prints, for each violation, all that happened to the task, to the processes that ran it, and to leaders.
 func explain(verdict Verdict, events []Event) {
-	for _, broken := range verdict.Violations[:min(len(verdict.Violations), mostExplained)] {
-		fmt.Printf("%s: %s\n  at %s\n", broken.Invariant, broken.Task, broken.At)
+	for _, violation := range verdict.Violations[:min(len(verdict.Violations), mostExplained)] {
+		fmt.Printf("%s: %s\n  at %s\n", violation.Invariant, violation.Task, violation.At)
 		processes := map[string]bool{}
 		for _, event := range events {
-			if event.Task == broken.Task && event.Process != "" {
+			if event.Task == violation.Task && event.Process != "" {
 				processes[event.Process] = true
 			}
 		}
 		for _, event := range events {
-			if event.Task == broken.Task || event.Task == "" && (processes[event.Process] || event.concernsLeader()) {
+			if event.Task == violation.Task || event.Task == "" && (processes[event.Process] || event.isAboutLeader()) {
 				fmt.Println("   ", event)
 			}
 		}

@@ -67,7 +67,7 @@ func broken(journal crew.Journal) []string {
 			record.running--
 		case "start":
 			record.running++
-			for _, each := range record.Start(entry.Epoch, record.running, false) {
+			for _, each := range record.RecordStart(entry.Epoch, record.running, false) {
 				violations = append(violations, fmt.Sprintf("%s: %s", each, entry))
 			}
 		}

@@ -2,24 +2,24 @@ package dispatch
 
 import "github.com/swarm-io/swarm-operator/test/model/explore"
 
-// agent has the steps of a process by itself, and its handling of messages.
-func (t *transition) agent(n uint8) {
+// agentSteps has the steps of a process by itself, and its handling of messages.
+func (t *transition) agentSteps(n uint8) {
 	if p := &t.processes[n]; !p.alive || p.suspended {
 		return
 	}
 	t.Step(fence, n, 0, func() bool { return t.fence(&t.processes[n]) })
 	t.Step(finishProgram, n, succeeded, func() bool { return !t.Scenario.Endless && t.processes[n].stop(succeeded) })
 	failure := explore.Step{Action: finishProgram, Subject: n, Detail: failed}
-	t.Fault(&t.left.Failures, failure, func() bool { return t.processes[n].stop(failed) })
+	t.Fault(&t.remainingFaults.Failures, failure, func() bool { return t.processes[n].stop(failed) })
 	for r := range uint8(replicas) {
 		t.Step(dial, n, r, func() bool { return t.dial(&t.processes[n], r, false) })
 		partial := explore.Step{Action: dialPartial, Subject: n, Detail: r}
-		t.Fault(&t.left.PartialHellos, partial, func() bool { return t.dial(&t.processes[n], r, true) })
+		t.Fault(&t.remainingFaults.PartialHellos, partial, func() bool { return t.dial(&t.processes[n], r, true) })
 	}
 	t.Step(sendHeartbeat, n, 0, func() bool { return t.Scenario.Heartbeats && t.processes[n].send(message{kind: heartbeat}) })
 	t.Step(sendResult, n, 0, func() bool { return t.processes[n].sendResult() })
-	t.Fault(&t.left.Goodbyes, explore.Step{Action: sayGoodbye, Subject: n}, func() bool { return t.sayGoodbye(n) })
-	t.Step(receiveDown, n, 0, func() bool { return t.receiveDown(&t.processes[n]) })
+	t.Fault(&t.remainingFaults.Goodbyes, explore.Step{Action: sayGoodbye, Subject: n}, func() bool { return t.sayGoodbye(n) })
+	t.Step(receiveAtAgent, n, 0, func() bool { return t.receiveFromReplica(&t.processes[n]) })
 }
 
 // stop ends the program, with a result.
@@ -37,34 +37,34 @@ func (t *transition) fence(p *process) bool {
 		return false
 	}
 	p.stop(handedBack)
-	t.streamEnds(p)
+	t.dropExpiredStream(p)
 	return true
 }
 
-// takesIn reports whether agents can connect to a replica that leads, or believes so.
-func (t *transition) takesIn(r uint8) bool {
-	return t.replicas[r].opened || t.Scenario.DialsAnyReplica || t.welcomesEarly(r)
+// acceptsAgents reports whether agents can connect to a replica that leads, or believes so.
+func (t *transition) acceptsAgents(r uint8) bool {
+	return t.replicas[r].termOpened || t.Scenario.DialsAnyReplica || t.welcomesEarly(r)
 }
 
 // dial opens the next connection to a replica that accepts agents. Hello names everything that the process has.
 func (t *transition) dial(p *process, to uint8, partial bool) bool {
-	if !t.takesIn(to) || p.current.number >= t.Scenario.Connections || partial && p.ended == 0 {
+	if !t.acceptsAgents(to) || p.current.number >= t.Scenario.Connections || partial && p.ended == 0 {
 		return false
 	}
-	p.abandon()
-	greeting := message{kind: hello, epoch: p.running, ended: p.ended, outcome: p.outcome, lease: p.told}
+	p.abandonConnection()
+	greeting := message{kind: hello, epoch: p.running, ended: p.ended, outcome: p.outcome, lease: p.receivedLease}
 	p.current = connection{number: p.current.number + 1, replica: to + 1}
 	if !partial {
-		return push(&p.current.up, greeting)
+		return push(&p.current.toReplica, greeting)
 	}
 	greeting.ended, greeting.outcome, greeting.partial = 0, 0, true
-	return push(&p.current.up, greeting) && push(&p.current.up, message{kind: result, epoch: p.ended, outcome: p.outcome, partial: true})
+	return push(&p.current.toReplica, greeting) && push(&p.current.toReplica, message{kind: result, epoch: p.ended, outcome: p.outcome, partial: true})
 }
 
 // send sends on the stream, once the operator has welcomed it.
 func (p *process) send(m message) bool {
-	welcomed := p.current.replica != 0 && !p.current.broken && !holds(&p.current.up, hello) && !holds(&p.current.down, welcome)
-	return welcomed && !holds(&p.current.up, m.kind) && push(&p.current.up, m)
+	welcomed := p.current.replica != 0 && !p.current.broken && !contains(&p.current.toReplica, hello) && !contains(&p.current.toAgent, welcome)
+	return welcomed && !contains(&p.current.toReplica, m.kind) && push(&p.current.toReplica, m)
 }
 
 // sendResult may repeat until the result is acknowledged.
@@ -78,24 +78,24 @@ func (t *transition) sayGoodbye(n uint8) bool {
 	if p.running != 0 && t.Rules.Has(GoodbyeAfterReaping) || !p.send(message{kind: goodbye}) {
 		return false
 	}
-	return p.running != 0 || t.processEnds(n)
+	return p.running != 0 || t.endProcess(n)
 }
 
-func (t *transition) receiveDown(p *process) bool {
-	if p.current.down[0].kind == noMessage {
+func (t *transition) receiveFromReplica(p *process) bool {
+	if p.current.toAgent[0].kind == noMessage {
 		return false
 	}
-	m := pop(&p.current.down)
+	m := pop(&p.current.toAgent)
 	switch m.kind {
 	case welcome:
-		t.leaseIsExtended(p, m)
+		t.extendLease(p, m)
 		if t.confirmsHello() && p.current.replica != 0 {
-			push(&p.current.up, message{kind: confirm, epoch: p.running, ended: p.ended})
+			push(&p.current.toReplica, message{kind: confirm, epoch: p.running, ended: p.ended})
 		}
 	case echo:
-		t.leaseIsExtended(p, m)
+		t.extendLease(p, m)
 	case assign:
-		t.attemptArrives(p, m.epoch)
+		t.startAttempt(p, m.epoch)
 	case cancel:
 		if p.running == m.epoch {
 			p.stop(handedBack)
@@ -108,22 +108,22 @@ func (t *transition) receiveDown(p *process) bool {
 	return true
 }
 
-// leaseIsExtended counts from when the agent sent the message that was answered, not from when the answer arrived.
-func (t *transition) leaseIsExtended(p *process, answer message) {
-	p.told = answer.lease
-	age := answer.age
+// extendLease counts from when the agent sent the message that was answered, not from when the answer arrived.
+func (t *transition) extendLease(p *process, m message) {
+	p.receivedLease = m.lease
+	age := m.age
 	if !t.Rules.Has(LeaseFromSending) {
 		age = 0
 	}
-	if age >= answer.lease {
-		p.abandon() // the answer came too late
+	if age >= m.lease {
+		p.abandonConnection() // the answer came too late
 		return
 	}
-	p.lease = max(p.lease, answer.lease-age)
+	p.lease = max(p.lease, m.lease-age)
 }
 
-// attemptArrives starts a program, or declines. There is one slot, and an unacknowledged result takes it.
-func (t *transition) attemptArrives(p *process, e epoch) {
+// startAttempt starts a program, or declines. There is one slot, and an unacknowledged result takes it.
+func (t *transition) startAttempt(p *process, e epoch) {
 	switch {
 	case p.running != 0 || p.ended != 0:
 	case p.lease == 0 && t.Rules.Has(StreamEndsWithLease):

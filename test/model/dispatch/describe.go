@@ -15,7 +15,7 @@ var outcomeNames = [...]string{succeeded: "success", failed: "failure", handedBa
 func (e epoch) String() string { return fmt.Sprintf("%d.%d", e>>4, e&15) }
 
 // Sentences for steps without further details. %s is the name of the step's process or replica.
-var ofWorld = map[uint8]string{
+var worldSentences = map[uint8]string{
 	tick:               "a tick passes",
 	tickWithoutRenewal: "a tick passes without a renewal of the Lease",
 	deleteLease:        "the Lease is deleted",
@@ -26,8 +26,8 @@ var ofWorld = map[uint8]string{
 	restartContainer:   "the container of a restarts in the same pod, as process a'",
 }
 
-var ofProcess = map[uint8]string{
-	crashProcess:  "the process of %s ends",
+var processSentences = map[uint8]string{
+	endProcess:    "the process of %s ends",
 	suspend:       "%s is suspended",
 	resume:        "%s resumes",
 	fence:         "%s stops its program because its lease is over",
@@ -35,35 +35,35 @@ var ofProcess = map[uint8]string{
 	sendHeartbeat: "%s sends a heartbeat",
 }
 
-var ofReplica = map[uint8]string{
-	elect:           "%s takes the Lease",
-	takeOver:        "the next process of %s takes over the Lease of the one before, which has ended",
-	openTerm:        "%s opens its term",
-	observeTask:     "%s reads the task from its cache",
-	storeAssignment: "%s writes the assignment that it has sent",
-	storeCancel:     "%s writes that the task is cancelled",
-	stopAttempt:     "%s tells the holder of the cancelled task to stop",
-	proveDeath:      "%s takes the process of the attempt for dead",
-	crashLeader:     "%s crashes and restarts as a standby",
-	recreateLease:   "%s finds its Lease deleted and creates it again",
-	releaseLease:    "%s stops in order, gives the Lease back and restarts as a standby",
-	stopLeading:     "%s stops leading and restarts as a standby",
-	landWrite:       "the write of %s reaches the API server",
-	loseAnswer:      "the write of %s reaches the API server, and the answer is lost",
-	dropWrite:       "the write of %s never arrives",
-	syncTask:        "the cache of %s hears of the newest task",
-	syncPods:        "the caches of %s hear of the newest pods and agents",
+var replicaSentences = map[uint8]string{
+	elect:            "%s takes the Lease",
+	takeOver:         "the next process of %s takes over the Lease of the one before, which has ended",
+	openTerm:         "%s opens its term",
+	observeTask:      "%s reads the task from its cache",
+	storeAssignment:  "%s writes the assignment that it has sent",
+	storeCancel:      "%s writes that the task is cancelled",
+	stopAttempt:      "%s tells the holder of the cancelled task to stop",
+	giveUpTerminated: "%s takes the process of the attempt for dead",
+	crashLeader:      "%s crashes and restarts as a standby",
+	recreateLease:    "%s finds its Lease deleted and creates it again",
+	releaseLease:     "%s stops in order, gives the Lease back and restarts as a standby",
+	stopLeading:      "%s stops leading and restarts as a standby",
+	applyWrite:       "the write of %s reaches the API server",
+	loseResponse:     "the write of %s reaches the API server, and the answer is lost",
+	dropWrite:        "the write of %s never arrives",
+	syncTask:         "the cache of %s hears of the newest task",
+	syncPods:         "the caches of %s hear of the newest pods and agents",
 }
 
 // Describe describes a step from the state in a sentence.
 func (m Model) Describe(s state, step explore.Step) string {
-	if sentence, found := ofWorld[step.Action]; found {
+	if sentence, ok := worldSentences[step.Action]; ok {
 		return sentence
 	}
-	if sentence, found := ofProcess[step.Action]; found {
+	if sentence, ok := processSentences[step.Action]; ok {
 		return fmt.Sprintf(sentence, processNames[step.Subject])
 	}
-	if sentence, found := ofReplica[step.Action]; found {
+	if sentence, ok := replicaSentences[step.Action]; ok {
 		return fmt.Sprintf(sentence, replicaNames[step.Subject])
 	}
 	if step.Action >= elect {
@@ -79,7 +79,7 @@ func (m Model) describeLeader(s state, step explore.Step) string {
 		return fmt.Sprintf("%s stores that the process of %s is linked", name, processNames[step.Detail])
 	case storeLease:
 		return fmt.Sprintf("%s stores that the lease of %s is %d ticks", name, processNames[step.Detail], m.Scenario.Leases[step.Subject])
-	case giveOut:
+	case assignTask:
 		return fmt.Sprintf("%s gives attempt %s to %s", name, epochOf(r.term, r.sequence+1), processNames[step.Detail])
 	case expire:
 		return fmt.Sprintf("%s has not heard %s for lease and margin", name, processNames[step.Detail])
@@ -90,23 +90,23 @@ func (m Model) describeLeader(s state, step explore.Step) string {
 
 func (s state) describeMessage(step explore.Step) string {
 	p, name := &s.processes[step.Subject], processNames[step.Subject]
-	other := replicaNames[min(step.Detail, replicas-1)]
+	replicaName := replicaNames[min(step.Detail, replicas-1)]
 	switch step.Action {
 	case finishProgram:
 		return fmt.Sprintf("attempt %s on %s ends with %s", p.running, name, outcomeNames[step.Detail])
 	case dial, dialPartial:
 		greeting := message{kind: hello, epoch: p.running, ended: p.ended, partial: step.Action == dialPartial}
-		return fmt.Sprintf("%s opens connection %d to %s and sends %s", name, p.current.number+1, other, greeting)
+		return fmt.Sprintf("%s opens connection %d to %s and sends %s", name, p.current.number+1, replicaName, greeting)
 	case sendResult:
 		return fmt.Sprintf("%s sends the result of attempt %s", name, p.ended)
-	case receiveDown:
-		return fmt.Sprintf("%s receives %s", name, p.current.down[0])
+	case receiveAtAgent:
+		return fmt.Sprintf("%s receives %s", name, p.current.toAgent[0])
 	case echoEarly:
-		return fmt.Sprintf("%s echoes the heartbeat of %s, of which it has not read the Hello", other, name)
-	case receiveFormer:
-		return fmt.Sprintf("%s receives %s of connection %d of %s, which %s has given up", other, p.former.up[0], p.former.number, name, name)
+		return fmt.Sprintf("%s echoes the heartbeat of %s, of which it has not read the Hello", replicaName, name)
+	case receiveOnFormer:
+		return fmt.Sprintf("%s receives %s of connection %d of %s, which %s has given up", replicaName, p.former.toReplica[0], p.former.number, name, name)
 	default:
-		return fmt.Sprintf("%s receives %s of connection %d of %s", other, p.current.up[0], p.current.number, name)
+		return fmt.Sprintf("%s receives %s of connection %d of %s", replicaName, p.current.toReplica[0], p.current.number, name)
 	}
 }
 

@@ -11,34 +11,34 @@ func (t *transition) replica(r uint8) {
 	for _, n := range t.acting {
 		t.Step(storeLink, r, n, func() bool { return t.storeLink(r, n) })
 		t.Step(storeLease, r, n, func() bool { return t.storeLease(r, n) })
-		t.Step(giveOut, r, n, func() bool { return t.giveOut(r, n) })
+		t.Step(assignTask, r, n, func() bool { return t.assignTask(r, n) })
 		t.Step(expire, r, n, func() bool { return t.expire(r, n) })
 	}
-	t.Step(proveDeath, r, 0, func() bool { return t.proveDeath(r) })
+	t.Step(giveUpTerminated, r, 0, func() bool { return t.giveUpTerminated(r) })
 	t.Step(storeAssignment, r, 0, func() bool { return t.storeAssignment(r) })
 	t.Step(storeEnd, r, 0, func() bool { return t.storeEnd(r) })
 	t.Step(storeCancel, r, 0, func() bool { return t.storeCancel(r) })
 	t.Step(stopAttempt, r, 0, func() bool { return t.stopAttempt(r) })
-	t.Fault(&t.left.LeaderCrashes, explore.Step{Action: crashLeader, Subject: r}, func() bool { return t.leaderEnds(r) })
-	t.Fault(&t.left.LeaderReleases, explore.Step{Action: releaseLease, Subject: r}, func() bool { return t.releaseLease(r) })
+	t.Fault(&t.remainingFaults.LeaderCrashes, explore.Step{Action: crashLeader, Subject: r}, func() bool { return t.resetReplica(r) })
+	t.Fault(&t.remainingFaults.LeaderReleases, explore.Step{Action: releaseLease, Subject: r}, func() bool { return t.releaseLease(r) })
 	t.Step(recreateLease, r, 0, func() bool { return t.recreateLease(r) })
-	t.Step(stopLeading, r, 0, func() bool { return t.replicas[r].fresh == 0 && t.leaderEnds(r) })
-	t.apiServer(r)
+	t.Step(stopLeading, r, 0, func() bool { return t.replicas[r].renewalTicks == 0 && t.resetReplica(r) })
+	t.apiServerSteps(r)
 }
 
 // mayAct reports whether a replica may send and write: only while its last renewal is fresh.
 func (t *transition) mayAct(r uint8) bool {
 	l := &t.replicas[r]
-	return l.leading && (l.fresh > 0 || !t.Rules.Has(LeaderFreshness))
+	return l.leading && (l.renewalTicks > 0 || !t.Rules.Has(LeaderFreshness))
 }
 
 // takeLease makes a standby the leader if the Lease was not renewed for its duration, or does not exist.
 func (t *transition) takeLease(r uint8) bool {
-	return t.store.lease.left == 0 && t.lead(r)
+	return t.store.lease.ticksLeft == 0 && t.becomeLeader(r)
 }
 
-// lead makes a standby the leader. The term is above that of every earlier leader, even if the Lease was deleted and counts from 1 again.
-func (t *transition) lead(r uint8) bool {
+// becomeLeader makes a standby the leader. The term is above that of every earlier leader, even if the Lease was deleted and counts from 1 again.
+func (t *transition) becomeLeader(r uint8) bool {
 	l, current := &t.replicas[r], &t.store.lease
 	deleted := current.term == 0
 	if l.leading || current.term >= t.Scenario.Terms || t.store.termFloor >= t.Scenario.Terms {
@@ -50,11 +50,11 @@ func (t *transition) lead(r uint8) bool {
 	}
 	term = max(term, t.store.task.epoch.term()+1)
 	disowned := deleted && t.Rules.Has(DisownedWhenContested)
-	*current = lease{holder: r + 1, term: term, left: leaseDuration, disowned: disowned}
+	*current = lease{holder: r + 1, term: term, ticksLeft: leaseDuration, disowned: disowned}
 	t.store.termFloor = max(t.store.termFloor, term)
-	*l = replica{leading: true, term: term, fresh: renewDeadline, disowned: disowned, cache: l.cache, write: l.write}
+	*l = replica{leading: true, term: term, renewalTicks: renewDeadline, disowned: disowned, cache: l.cache, write: l.write}
 	if deleted && t.Rules.Has(FormerLeaderWaitedOut) {
-		l.hold = renewDeadline // the Lease was not seen to expire, so its former holder may still speak
+		l.waitBeforeOpening = renewDeadline // the Lease was not seen to expire, so its former holder may still speak
 	}
 	return true
 }
@@ -62,11 +62,11 @@ func (t *transition) lead(r uint8) bool {
 // recreateLease is the reaction of a leader to the deletion of its Lease, if no other replica has claimed a term since.
 func (t *transition) recreateLease(r uint8) bool {
 	l := &t.replicas[r]
-	if !l.leading || l.fresh == 0 || t.store.lease.term != 0 || t.store.termFloor > l.term && t.Rules.Has(RecreateUnchallenged) {
+	if !l.leading || l.renewalTicks == 0 || t.store.lease.term != 0 || t.store.termFloor > l.term && t.Rules.Has(RecreateUnchallenged) {
 		return false
 	}
-	t.store.lease = lease{holder: r + 1, term: l.term, left: leaseDuration, disowned: l.disowned}
-	l.fresh = renewDeadline
+	t.store.lease = lease{holder: r + 1, term: l.term, ticksLeft: leaseDuration, disowned: l.disowned}
+	l.renewalTicks = renewDeadline
 	return true
 }
 
@@ -75,33 +75,33 @@ func (t *transition) recreateLease(r uint8) bool {
 // again.
 func (t *transition) open(r uint8) bool {
 	l := &t.replicas[r]
-	if l.opened || l.hold > 0 && t.Rules.Has(TermOpensAlone) || !t.mayAct(r) {
+	if l.termOpened || l.waitBeforeOpening > 0 && t.Rules.Has(TermOpensAlone) || !t.mayAct(r) {
 		return false
 	}
 	if t.Rules.Has(CacheBarrier) {
 		l.cache = cache{task: t.store.task, pods: t.store.pods, linked: t.store.linked}
 	}
-	l.opened = true
+	l.termOpened = true
 	for n := range uint8(processes) {
-		if t.isAwaited(r, n) {
-			l.gates[n] = l.hold + t.gateOf(r, n)
+		if t.mustAwait(r, n) {
+			l.gates[n] = l.waitBeforeOpening + t.gateTimeout(r, n)
 		}
-		if stored := t.store.leases[nameOf(n)]; stored > t.Scenario.Leases[r] {
-			l.longer = max(l.longer, stored+margin)
+		if stored := t.store.leases[agentOf(n)]; stored > t.Scenario.Leases[r] {
+			l.longerLeaseTicks = max(l.longerLeaseTicks, stored+margin)
 		}
 	}
 	for n := range uint8(processes) {
-		l.links[n].timer = max(l.links[n].timer, t.lapse(r, n), t.lapseOfAssignment(r, n))
+		l.links[n].timer = max(l.links[n].timer, t.leaseTimeout(r, n), t.assignmentTimeout(r, n))
 	}
 	t.observe(r)
 	return true
 }
 
-// isAwaited reports whether a new leader waits for a process, because it is stored as linked, or for any process of the pod
+// mustAwait reports whether a new leader waits for a process, because it is stored as linked, or for any process of the pod
 // of the same number, which exists and of which none is stored.
-func (t *transition) isAwaited(r, n uint8) bool {
+func (t *transition) mustAwait(r, n uint8) bool {
 	l := &t.replicas[r]
-	if linked := l.cache.linked[nameOf(n)]; linked != 0 && t.Rules.Has(LinkedPodAwaited) {
+	if linked := l.cache.linked[agentOf(n)]; linked != 0 && t.Rules.Has(LinkedPodAwaited) {
 		if linked == n+1 {
 			return true
 		}
@@ -116,12 +116,12 @@ func (t *transition) isAwaited(r, n uint8) bool {
 	return exists
 }
 
-// writing reports whether a write of this term is in flight.
-func (r *replica) writing() bool { return r.write.active && r.write.term == r.term }
+// isWriting reports whether a write of this term is in flight.
+func (r *replica) isWriting() bool { return r.write.active && r.write.term == r.term }
 
-func (t *transition) gateIsOpen(r uint8) bool {
+func (t *transition) isGateOpen(r uint8) bool {
 	l := &t.replicas[r]
-	return l.hold == 0 && l.gates == [processes]uint8{} || !t.Rules.Has(LeaderGate)
+	return l.waitBeforeOpening == 0 && l.gates == [processes]uint8{} || !t.Rules.Has(LeaderGate)
 }
 
 // observe reads the Task from the cache, and reports whether it was news. A stored assignment is assumed to be running until
@@ -130,13 +130,13 @@ func (t *transition) observe(r uint8) bool {
 	l := &t.replicas[r]
 	task, memory := l.cache.task, &l.memory
 	switch {
-	case !l.opened || task.version == 0 || memory.state == finished || l.writing():
+	case !l.termOpened || task.version == 0 || memory.state == finished || l.isWriting():
 		return false
-	case task.final():
+	case task.isFinal():
 		*memory = taskState{state: finished, epoch: task.epoch}
 		return true
 	case task.owner != 0 && (memory.state == unknown || task.epoch > memory.epoch):
-		*memory = taskState{state: held, epoch: task.epoch, owner: task.owner - 1, written: true}
+		*memory = taskState{state: assigned, epoch: task.epoch, owner: task.owner - 1, written: true}
 		return true
 	case memory.state == unknown:
 		*memory = taskState{state: waiting, epoch: task.epoch}
@@ -148,18 +148,18 @@ func (t *transition) observe(r uint8) bool {
 // storeLink stores the linked process in the Agent's status. The next leader waits for that one, so the previous process
 // stays there until it is certain to run nothing.
 func (t *transition) storeLink(r, n uint8) bool {
-	l, stored := &t.replicas[r], &t.store.linked[nameOf(n)]
-	if !t.mayAct(r) || !l.opened || !l.links[n].open || *stored == n+1 {
+	l, linkedProcess := &t.replicas[r], &t.store.linked[agentOf(n)]
+	if !t.mayAct(r) || !l.termOpened || !l.links[n].open || *linkedProcess == n+1 {
 		return false
 	}
-	if t.Rules.Has(LinkedPodKept) && *stored != 0 && !t.runsNothing(r, *stored-1) {
+	if t.Rules.Has(LinkedPodKept) && *linkedProcess != 0 && !t.runsNothing(r, *linkedProcess-1) {
 		return false
 	}
-	*stored = n + 1
-	if lease := &t.store.leases[nameOf(n)]; *lease == 0 {
+	*linkedProcess = n + 1
+	if lease := &t.store.leases[agentOf(n)]; *lease == 0 {
 		*lease = t.Scenario.Leases[r] // it is the same write
 	}
-	t.cachesFollow()
+	t.syncCaches()
 	return true
 }
 
@@ -168,17 +168,17 @@ func (t *transition) runsNothing(r, n uint8) bool {
 	return t.replicas[r].links[n].timer == 0 || t.store.terminated&bit(n) != 0
 }
 
-// giveOut assigns the task to a linked process. Only a first assignment is sent before it is stored.
-func (t *transition) giveOut(r, n uint8) bool {
+// assignTask assigns the task to a linked process. Only a first assignment is sent before it is stored.
+func (t *transition) assignTask(r, n uint8) bool {
 	l := &t.replicas[r]
-	waits := t.mayAct(r) && t.gateIsOpen(r) && l.memory.state == waiting && !l.write.active && l.sequence < t.Scenario.Assignments
-	if !waits || l.cache.task.cancel || !t.takesWork(r, n) {
+	waits := t.mayAct(r) && t.isGateOpen(r) && l.memory.state == waiting && !l.write.active && l.sequence < t.Scenario.Assignments
+	if !waits || l.cache.task.cancel || !t.isAssignable(r, n) {
 		return false
 	}
 	l.sequence++
 	first := l.memory.epoch == 0
 	l.memory = taskState{state: reserved, epoch: epochOf(l.term, l.sequence), owner: n}
-	if first && !t.storesFirst(r, n) {
+	if first && !t.storesBeforeSending(r, n) {
 		t.deliver(r)
 		return true
 	}
@@ -188,18 +188,18 @@ func (t *transition) giveOut(r, n uint8) bool {
 // stopAttempt orders the holder of a cancelled task to stop.
 func (t *transition) stopAttempt(r uint8) bool {
 	l := &t.replicas[r]
-	down := &t.processes[l.memory.owner].current.down
-	if !t.mayAct(r) || l.memory.state != held || !l.cache.task.cancel || holds(down, cancel) {
+	down := &t.processes[l.memory.owner].current.toAgent
+	if !t.mayAct(r) || l.memory.state != assigned || !l.cache.task.cancel || contains(down, cancel) {
 		return false
 	}
 	t.send(r, l.memory.owner, message{kind: cancel, epoch: l.memory.epoch})
-	return holds(down, cancel)
+	return contains(down, cancel)
 }
 
-// takesWork reports whether a process is linked, has reported everything, and is stored as linked.
-func (t *transition) takesWork(r, n uint8) bool {
+// isAssignable reports whether a process is linked, has reported everything, and is stored as linked.
+func (t *transition) isAssignable(r, n uint8) bool {
 	known := t.replicas[r].links[n]
-	if t.Rules.Has(LinkStoredFirst) && t.store.linked[nameOf(n)] != n+1 {
+	if t.Rules.Has(LinkStoredFirst) && t.store.linked[agentOf(n)] != n+1 {
 		return false
 	}
 	return known.open && !known.partial && known.timer > 0
@@ -208,33 +208,33 @@ func (t *transition) takesWork(r, n uint8) bool {
 // deliver sends a reserved assignment.
 func (t *transition) deliver(r uint8) {
 	memory := &t.replicas[r].memory
-	memory.state = held
-	t.journal.history.Give(memory.epoch)
+	memory.state = assigned
+	t.journal.history.RecordAssignment(memory.epoch)
 	t.send(r, memory.owner, message{kind: assign, epoch: memory.epoch})
 }
 
 // expire gives up a process that was not heard for its lease and the margin: first the stream, then what it ran.
 func (t *transition) expire(r, n uint8) bool {
 	l := &t.replicas[r]
-	held := l.memory.state == held && l.memory.owner == n
-	if !t.mayAct(r) || !l.opened || l.links[n].timer > 0 || !held && !l.links[n].open {
+	isHolder := l.memory.state == assigned && l.memory.owner == n
+	if !t.mayAct(r) || !l.termOpened || l.links[n].timer > 0 || !isHolder && !l.links[n].open {
 		return false
 	}
 	l.links[n].open = false
-	if held {
+	if isHolder {
 		t.giveUp(r)
 	}
 	return true
 }
 
-// proveDeath gives up what a process ran whose end is certain: its container status names it. A new leader no longer awaits such a process.
-func (t *transition) proveDeath(r uint8) bool {
+// giveUpTerminated gives up what a process ran whose end is certain: its container status names it. A new leader no longer awaits such a process.
+func (t *transition) giveUpTerminated(r uint8) bool {
 	l := &t.replicas[r]
-	if !t.mayAct(r) || !l.opened {
+	if !t.mayAct(r) || !l.termOpened {
 		return false
 	}
-	opened := t.opensGatesOfEnded(r)
-	if l.memory.state != held {
+	opened := t.openGatesOfTerminated(r)
+	if l.memory.state != assigned {
 		return opened
 	}
 	proven := t.store.terminated&bit(l.memory.owner) != 0
@@ -247,18 +247,18 @@ func (t *transition) proveDeath(r uint8) bool {
 	return proven || opened
 }
 
-func (t *transition) opensGatesOfEnded(r uint8) bool {
+func (t *transition) openGatesOfTerminated(r uint8) bool {
 	opened := false
 	for n := range uint8(processes) {
 		if t.store.terminated&bit(n) != 0 {
-			opened = t.runsNothingMore(r, n) || opened
+			opened = t.openGate(r, n) || opened
 		}
 	}
 	return opened
 }
 
-// runsNothingMore opens the gate that waits for a process, if there is one.
-func (t *transition) runsNothingMore(r, n uint8) bool {
+// openGate opens the gate that waits for a process, if there is one.
+func (t *transition) openGate(r, n uint8) bool {
 	l := &t.replicas[r]
 	awaited := l.gates[n] > 0 && l.anyProcess&bit(n) == 0
 	if awaited {
@@ -271,15 +271,15 @@ func (t *transition) runsNothingMore(r, n uint8) bool {
 // former leader may send: the next leader would take it for free.
 func (t *transition) releaseLease(r uint8) bool {
 	l := &t.replicas[r]
-	if !l.leading || t.store.lease.holder != r+1 || t.store.lease.term != l.term || l.hold > 0 && t.Rules.Has(ReleaseWhenAlone) {
+	if !l.leading || t.store.lease.holder != r+1 || t.store.lease.term != l.term || l.waitBeforeOpening > 0 && t.Rules.Has(ReleaseWhenAlone) {
 		return false
 	}
-	t.store.lease.holder, t.store.lease.left = 0, 0
-	return t.leaderEnds(r)
+	t.store.lease.holder, t.store.lease.ticksLeft = 0, 0
+	return t.resetReplica(r)
 }
 
-// leaderEnds turns a replica into a standby with a new identity and fresh caches. Its connections break.
-func (t *transition) leaderEnds(r uint8) bool {
+// resetReplica turns a replica into a standby with a new identity and fresh caches. Its connections break.
+func (t *transition) resetReplica(r uint8) bool {
 	l := &t.replicas[r]
 	if !l.leading {
 		return false
@@ -289,7 +289,7 @@ func (t *transition) leaderEnds(r uint8) bool {
 		p := &t.processes[n]
 		for _, c := range []*connection{&p.current, &p.former} {
 			if c.replica == r+1 {
-				c.broken, c.up = true, [2]message{}
+				c.broken, c.toReplica = true, [2]message{}
 			}
 		}
 	}

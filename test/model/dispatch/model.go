@@ -24,7 +24,7 @@ const (
 	replacePod
 	startProcess
 	cancelTask
-	crashProcess
+	endProcess
 	restartContainer
 	suspend
 	resume
@@ -35,9 +35,9 @@ const (
 	sendHeartbeat
 	sendResult
 	sayGoodbye
-	receiveDown
-	receiveUp
-	receiveFormer
+	receiveAtAgent
+	receiveAtReplica
+	receiveOnFormer
 	echoEarly
 	elect
 	takeOver
@@ -45,48 +45,48 @@ const (
 	observeTask
 	storeLink
 	storeLease
-	giveOut
+	assignTask
 	storeAssignment
 	storeEnd
 	storeCancel
 	stopAttempt
 	expire
-	proveDeath
+	giveUpTerminated
 	crashLeader
 	releaseLease
 	recreateLease
 	stopLeading
-	landWrite
-	loseAnswer
+	applyWrite
+	loseResponse
 	dropWrite
 	syncTask
 	syncPods
-	actionCount
+	actionsEnd
 )
 
 // initial has replica 0 leading in term 1, mostly with both agents linked, and a waiting task.
 func (m Model) initial() state {
-	s := state{left: m.Scenario.Faults}
+	s := state{remainingFaults: m.Scenario.Faults}
 	s.store = store{
-		task: taskObject{version: 1}, lease: lease{holder: 1, term: 1, left: leaseDuration}, termFloor: 1,
+		task: taskObject{version: 1}, lease: lease{holder: 1, term: 1, ticksLeft: leaseDuration}, termFloor: 1,
 		pods: bit(0) | bit(1), linked: [2]uint8{1, 2},
 	}
-	stored := cmp.Or(m.Scenario.StoredLease, m.Scenario.Leases[0])
-	s.store.leases = [2]uint8{stored, stored}
+	storedLease := cmp.Or(m.Scenario.StoredLease, m.Scenario.Leases[0])
+	s.store.leases = [2]uint8{storedLease, storedLease}
 	if m.Scenario.LinksNotStored {
 		s.store.linked = [2]uint8{}
 	}
 	current := cache{task: s.store.task, pods: s.store.pods, linked: s.store.linked}
-	s.replicas[0] = replica{leading: true, term: 1, fresh: renewDeadline, cache: current}
+	s.replicas[0] = replica{leading: true, term: 1, renewalTicks: renewDeadline, cache: current}
 	s.replicas[1].cache = current
 	if m.Scenario.StandbyBehind {
 		s.replicas[1].cache = cache{pods: bit(0), linked: [2]uint8{1, 0}}
 	}
 	for p := range uint8(2) {
-		s.processes[p] = process{alive: true, pod: p, told: m.Scenario.LeaseOver, current: connection{number: 1}}
+		s.processes[p] = process{alive: true, pod: p, receivedLease: m.Scenario.LeaseOver, current: connection{number: 1}}
 	}
 	if m.Scenario.LeaseOver == 0 {
-		m.begin(&s, stored)
+		m.openFirstTerm(&s, storedLease)
 	}
 	if m.Scenario.TwoLeaders {
 		m.takeDeletedLease(&s)
@@ -94,20 +94,20 @@ func (m Model) initial() state {
 	return s
 }
 
-// begin opens the term of the first replica, with linked agents that have the stored lease.
-func (m Model) begin(s *state, told uint8) {
+// openFirstTerm opens the term of the first replica, with linked agents that have the stored lease.
+func (m Model) openFirstTerm(s *state, agentLease uint8) {
 	first := &s.replicas[0]
-	first.opened, first.memory = true, taskState{state: waiting}
-	if m.Scenario.Leases[0] < told {
-		first.longer = told + margin
+	first.termOpened, first.memory = true, taskState{state: waiting}
+	if m.Scenario.Leases[0] < agentLease {
+		first.longerLeaseTicks = agentLease + margin
 	}
-	lapse := told + margin
+	timeout := agentLease + margin
 	if !m.Rules.Has(LeaseStoredFirst) {
-		told = max(told, m.Scenario.Leases[0])
+		agentLease = max(agentLease, m.Scenario.Leases[0])
 	}
 	for p := range uint8(2) {
-		s.processes[p].lease, s.processes[p].told, s.processes[p].current.replica = told, told, 1
-		first.links[p] = link{connection: 1, open: true, timer: lapse, told: told}
+		s.processes[p].lease, s.processes[p].receivedLease, s.processes[p].current.replica = agentLease, agentLease, 1
+		first.links[p] = link{connection: 1, open: true, timer: timeout, sentLease: agentLease}
 	}
 }
 
@@ -118,12 +118,12 @@ func (m Model) takeDeletedLease(s *state) {
 	t.store.lease = lease{}
 	t.takeLease(1)
 	for range m.Scenario.TwoLeadersSince {
-		t.timePasses(true)
+		t.tick(true)
 	}
 	if m.Scenario.DeletedAgain {
-		t.leaseIsDeleted()
+		t.deleteLease()
 		t.recreateLease(0)
-		t.timePasses(true)
+		t.tick(true)
 	}
 	t.canonicalize()
 	*s = t.state
@@ -138,9 +138,9 @@ func (m Model) confirmsHello() bool { return m.Scenario.DialsAnyReplica && m.Rul
 func (m Model) Next(s state, emit func(explore.Step, state)) {
 	t := &transition{Model: m, state: s, acting: m.acting(&s)}
 	t.Transition = explore.NewTransition(&t.state, t.canonicalize, emit)
-	t.world()
+	t.worldSteps()
 	for _, p := range t.acting {
-		t.agent(p)
+		t.agentSteps(p)
 	}
 	for r := range uint8(replicas) {
 		t.network(r)
@@ -161,15 +161,15 @@ type transition struct {
 func (t *transition) canonicalize() {
 	for n := range t.processes {
 		p := &t.processes[n]
-		if p.current.broken && p.current.down[0].kind == noMessage {
+		if p.current.broken && p.current.toAgent[0].kind == noMessage {
 			p.current = connection{number: p.current.number}
 		}
 		if p.current.replica == 0 {
-			p.current.up, p.current.down, p.current.broken = [2]message{}, [2]message{}, false
+			p.current.toReplica, p.current.toAgent, p.current.broken = [2]message{}, [2]message{}, false
 		}
-		p.former.down = [2]message{}
+		p.former.toAgent = [2]message{}
 		if !t.Scenario.WelcomesEarly && t.Scenario.Faults.AgentDeletions == 0 {
-			p.told = 0 // the stored lease is not shorter
+			p.receivedLease = 0 // the stored lease is not shorter
 		}
 		if t.isIgnored(uint8(n), &p.former) {
 			p.former = connection{}
@@ -187,11 +187,11 @@ func (t *transition) canonicalize() {
 
 // isIgnored reports whether the rest of a connection that the agent has abandoned has no effect.
 func (t *transition) isIgnored(n uint8, former *connection) bool {
-	if former.replica == 0 || former.broken || former.up[0].kind == noMessage {
+	if former.replica == 0 || former.broken || former.toReplica[0].kind == noMessage {
 		return true
 	}
 	known := t.replicas[former.replica-1].links[n]
-	return former.up[0].kind != hello && (former.number != known.connection || !known.open)
+	return former.toReplica[0].kind != hello && (former.number != known.connection || !known.open)
 }
 
 // forgetCaches clears caches that are not read before they are brought up to date: those of a standby, and those of pods and
@@ -200,7 +200,7 @@ func (t *transition) forgetCaches(r *replica) {
 	if !t.Rules.Has(CacheBarrier) {
 		return
 	}
-	if !r.opened {
+	if !r.termOpened {
 		r.cache = cache{}
 	}
 	r.cache.pods, r.cache.linked = 0, [2]uint8{}

@@ -6,23 +6,23 @@ import "github.com/swarm-io/swarm-operator/test/model/explore"
 // that the agent has abandoned may arrive at any time.
 func (t *transition) network(r uint8) {
 	for _, n := range t.acting {
-		t.Step(receiveUp, n, r, func() bool { return t.receive(r, n, &t.processes[n].current) })
-		t.Step(receiveFormer, n, r, func() bool { return t.receive(r, n, &t.processes[n].former) })
+		t.Step(receiveAtReplica, n, r, func() bool { return t.receiveMessage(r, n, &t.processes[n].current) })
+		t.Step(receiveOnFormer, n, r, func() bool { return t.receiveMessage(r, n, &t.processes[n].former) })
 		t.Step(echoEarly, n, r, func() bool { return t.echoEarly(r, n, &t.processes[n].current) })
 	}
 }
 
-func (t *transition) receive(r, n uint8, from *connection) bool {
-	if from.replica != r+1 || from.broken || from.up[0].kind == noMessage || !t.mayAct(r) {
+func (t *transition) receiveMessage(r, n uint8, conn *connection) bool {
+	if conn.replica != r+1 || conn.broken || conn.toReplica[0].kind == noMessage || !t.mayAct(r) {
 		return false
 	}
-	if from.up[0].kind == hello && t.welcomesEarly(r) {
-		return t.welcomeEarly(r, n, from)
+	if conn.toReplica[0].kind == hello && t.welcomesEarly(r) {
+		return t.welcomeEarly(r, n, conn)
 	}
-	if !t.replicas[r].opened {
+	if !t.replicas[r].termOpened {
 		return false
 	}
-	m, number := pop(&from.up), from.number
+	m, number := pop(&conn.toReplica), conn.number
 	if m.kind == hello {
 		t.receiveHello(r, n, number, m)
 		return true
@@ -34,24 +34,24 @@ func (t *transition) receive(r, n uint8, from *connection) bool {
 }
 
 func (t *transition) receiveOnStream(r, n uint8, m message) {
-	known := &t.replicas[r].links[n]
+	agentLink := &t.replicas[r].links[n]
 	switch m.kind {
 	case heldHello:
-		t.takeNote(r, n, m)
+		t.processHello(r, n, m)
 	case confirm:
-		t.helloIsComplete(r, n, m)
+		t.completeHello(r, n, m)
 	case heartbeat:
 		t.echo(r, n, m)
 	case goodbye:
-		known.open = false
-		t.runsNothingMore(r, n)
-		if memory := t.replicas[r].memory; memory.state == held && memory.owner == n {
+		agentLink.open = false
+		t.openGate(r, n)
+		if memory := t.replicas[r].memory; memory.state == assigned && memory.owner == n {
 			t.giveUp(r)
 		}
 	case result:
 		t.receiveResult(r, n, m.epoch, m.outcome)
 		if m.partial {
-			t.helloIsComplete(r, n, message{ended: m.epoch})
+			t.completeHello(r, n, message{ended: m.epoch})
 		}
 	}
 }
@@ -60,7 +60,7 @@ func (t *transition) receiveOnStream(r, n uint8, m message) {
 func (t *transition) send(r, n uint8, m message) {
 	c, known := &t.processes[n].current, t.replicas[r].links[n]
 	if c.replica == r+1 && !c.broken && known.open && known.connection == c.number {
-		push(&c.down, m)
+		push(&c.toAgent, m)
 	}
 }
 
@@ -70,45 +70,45 @@ func (t *transition) receiveHello(r, n, number uint8, m message) {
 	if t.Rules.Has(ConnectionOrder) && number <= known.connection {
 		return
 	}
-	t.closeOthers(r, n)
-	t.welcome(r, n, m, link{connection: number, open: true, partial: m.partial, told: t.told(r, n)})
-	t.takeNote(r, n, m)
+	t.closeOtherStreams(r, n)
+	t.sendWelcome(r, n, m, link{connection: number, open: true, partial: m.partial, sentLease: t.leaseToSend(r, n)})
+	t.processHello(r, n, m)
 }
 
-// takeNote is called when a leader learns the contents of a Hello.
-func (t *transition) takeNote(r, n uint8, m message) {
-	known := &t.replicas[r].links[n]
+// processHello is called when a leader learns the contents of a Hello.
+func (t *transition) processHello(r, n uint8, m message) {
+	agentLink := &t.replicas[r].links[n]
 	t.resumeAttempt(r, n, m.epoch)
 	if m.ended != 0 {
 		t.receiveResult(r, n, m.ended, m.outcome)
 	}
 	switch {
 	case t.confirmsHello():
-		known.partial = true
+		agentLink.partial = true
 	case !m.partial || !t.Rules.Has(HelloComplete):
-		t.helloIsComplete(r, n, m)
+		t.completeHello(r, n, m)
 	}
 }
 
-// welcome answers a Hello on a new connection. Until the answer arrives, the process uses its previous lease.
-func (t *transition) welcome(r, n uint8, m message, made link) {
-	made.timer = t.replicas[r].links[n].timer
+// sendWelcome answers a Hello on a new connection. Until the answer arrives, the process uses its previous lease.
+func (t *transition) sendWelcome(r, n uint8, m message, newLink link) {
+	newLink.timer = t.replicas[r].links[n].timer
 	if t.Rules.Has(HelloLeaseCounts) {
-		made.timer = max(made.timer, m.lease+margin)
+		newLink.timer = max(newLink.timer, m.lease+margin)
 	}
-	t.replicas[r].links[n] = made
-	t.answer(r, n, message{kind: welcome, age: m.age})
+	t.replicas[r].links[n] = newLink
+	t.sendLease(r, n, message{kind: welcome, age: m.age})
 }
 
-func (t *transition) echo(r, n uint8, m message) { t.answer(r, n, message{kind: echo, age: m.age}) }
+func (t *transition) echo(r, n uint8, m message) { t.sendLease(r, n, message{kind: echo, age: m.age}) }
 
-// answer extends the lease of a process.
-func (t *transition) answer(r, n uint8, m message) {
+// sendLease extends the lease of a process.
+func (t *transition) sendLease(r, n uint8, m message) {
 	l := &t.replicas[r]
 	known := &l.links[n]
-	known.timer, m.lease = max(known.timer, t.lapse(r, n)), known.told
-	if known.told > t.Scenario.Leases[r] {
-		l.longer = max(l.longer, known.told+margin)
+	known.timer, m.lease = max(known.timer, t.leaseTimeout(r, n)), known.sentLease
+	if known.sentLease > t.Scenario.Leases[r] {
+		l.longerLeaseTicks = max(l.longerLeaseTicks, known.sentLease+margin)
 	}
 	t.send(r, n, m)
 }
@@ -116,64 +116,64 @@ func (t *transition) answer(r, n uint8, m message) {
 // welcomesEarly reports whether a replica welcomes agents before it processes their Hello, which may be before its term is
 // open. It does so when no other leader can send.
 func (t *transition) welcomesEarly(r uint8) bool {
-	return t.Scenario.WelcomesEarly && t.replicas[r].leading && t.replicas[r].hold == 0
+	return t.Scenario.WelcomesEarly && t.replicas[r].leading && t.replicas[r].waitBeforeOpening == 0
 }
 
 // welcomeEarly welcomes an agent. The contents of its Hello wait.
-func (t *transition) welcomeEarly(r, n uint8, from *connection) bool {
+func (t *transition) welcomeEarly(r, n uint8, conn *connection) bool {
 	known := &t.replicas[r].links[n]
-	if t.Rules.Has(ConnectionOrder) && from.number <= known.connection {
-		pop(&from.up)
+	if t.Rules.Has(ConnectionOrder) && conn.number <= known.connection {
+		pop(&conn.toReplica)
 		return true
 	}
-	t.closeOthers(r, n)
-	m := from.up[0]
-	from.up[0].kind, from.up[0].age, from.up[0].lease = heldHello, 0, 0
-	t.welcome(r, n, m, link{connection: from.number, open: true, partial: true, told: t.toldAgain(r, n, m)})
-	t.gateCountsAgain(r, n)
+	t.closeOtherStreams(r, n)
+	m := conn.toReplica[0]
+	conn.toReplica[0].kind, conn.toReplica[0].age, conn.toReplica[0].lease = heldHello, 0, 0
+	t.sendWelcome(r, n, m, link{connection: conn.number, open: true, partial: true, sentLease: t.leaseBeforeTaskRead(r, n, m)})
+	t.restartGate(r, n)
 	return true
 }
 
 // echoEarly answers a heartbeat that came after a Hello that the leader has not processed.
-func (t *transition) echoEarly(r, n uint8, from *connection) bool {
-	if from.replica != r+1 || from.broken || !t.mayAct(r) || from.up[0].kind != heldHello || from.up[1].kind != heartbeat {
+func (t *transition) echoEarly(r, n uint8, conn *connection) bool {
+	if conn.replica != r+1 || conn.broken || !t.mayAct(r) || conn.toReplica[0].kind != heldHello || conn.toReplica[1].kind != heartbeat {
 		return false
 	}
-	m := from.up[1]
-	from.up[1] = message{}
-	if known := t.replicas[r].links[n]; known.open && known.connection == from.number {
+	m := conn.toReplica[1]
+	conn.toReplica[1] = message{}
+	if known := t.replicas[r].links[n]; known.open && known.connection == conn.number {
 		t.echo(r, n, m)
-		t.gateCountsAgain(r, n)
+		t.restartGate(r, n)
 	}
 	return true
 }
 
-// gateCountsAgain is for an agent whose lease was extended before the leader knows what it runs.
-func (t *transition) gateCountsAgain(r, n uint8) {
+// restartGate is for an agent whose lease was extended before the leader knows what it runs.
+func (t *transition) restartGate(r, n uint8) {
 	l := &t.replicas[r]
 	for _, gate := range []uint8{n, t.processes[n].pod} {
 		if l.gates[gate] > 0 && t.opensGate(r, n, gate) && t.Rules.Has(GateFromLastEcho) {
-			l.gates[gate] = max(l.gates[gate], t.gateOf(r, n))
+			l.gates[gate] = max(l.gates[gate], t.gateTimeout(r, n))
 		}
 	}
 }
 
-// closeOthers ends the stream of another process of the same agent. That proves nothing about what the other one runs.
-func (t *transition) closeOthers(r, n uint8) {
+// closeOtherStreams ends the stream of another process of the same agent. That proves nothing about what the other one runs.
+func (t *transition) closeOtherStreams(r, n uint8) {
 	memory := &t.replicas[r].memory
-	for other := range uint8(processes) {
-		if other == n || nameOf(other) != nameOf(n) {
+	for process := range uint8(processes) {
+		if process == n || agentOf(process) != agentOf(n) {
 			continue
 		}
-		t.replicas[r].links[other].open = false
-		if !t.Rules.Has(OtherHelloProvesNothing) && memory.state == held && memory.owner == other {
+		t.replicas[r].links[process].open = false
+		if !t.Rules.Has(OtherHelloProvesNothing) && memory.state == assigned && memory.owner == process {
 			t.giveUp(r)
 		}
 	}
 }
 
-// helloIsComplete draws conclusions from attempts that a process did not name: it does not have them.
-func (t *transition) helloIsComplete(r, n uint8, m message) {
+// completeHello draws conclusions from attempts that a process did not name: it does not have them.
+func (t *transition) completeHello(r, n uint8, m message) {
 	memory := &t.replicas[r].memory
 	for _, gate := range []uint8{n, t.processes[n].pod} {
 		if t.opensGate(r, n, gate) {
@@ -181,7 +181,7 @@ func (t *transition) helloIsComplete(r, n uint8, m message) {
 		}
 	}
 	t.replicas[r].links[n].partial = false
-	if memory.state == held && memory.owner == n && m.epoch != memory.epoch && m.ended != memory.epoch {
+	if memory.state == assigned && memory.owner == n && m.epoch != memory.epoch && m.ended != memory.epoch {
 		t.giveUp(r)
 	}
 }
@@ -197,11 +197,11 @@ func (t *transition) opensGate(r, n, gate uint8) bool {
 func (t *transition) resumeAttempt(r, n uint8, e epoch) {
 	memory := &t.replicas[r].memory
 	switch {
-	case e == 0 || memory.state == held && memory.epoch == e && memory.owner == n:
+	case e == 0 || memory.state == assigned && memory.epoch == e && memory.owner == n:
 	case memory.state == unknown:
 		// The task is not in the cache; a Hello about it is processed again when it is.
 	case memory.state != finished && e > memory.epoch:
-		*memory = taskState{state: held, epoch: e, owner: n}
+		*memory = taskState{state: assigned, epoch: e, owner: n}
 	default:
 		t.send(r, n, message{kind: cancel, epoch: e})
 	}
@@ -218,10 +218,10 @@ func (t *transition) receiveResult(r, n uint8, e epoch, outcome uint8) {
 	case t.replicas[r].awaitsResult(n, e, outcome, t.Rules):
 		*memory = taskState{state: ended, epoch: max(e, memory.epoch), owner: n, outcome: outcome}
 		if !t.Rules.Has(AcknowledgeAfterStore) {
-			t.acknowledge(r, n, e)
+			t.sendAcknowledge(r, n, e)
 		}
 	default:
-		t.acknowledge(r, n, e)
+		t.sendAcknowledge(r, n, e)
 	}
 }
 
@@ -232,7 +232,7 @@ func (r *replica) awaitsResult(n uint8, e epoch, outcome uint8, rules explore.Ru
 	switch memory.state {
 	case unknown, finished:
 		return false
-	case held:
+	case assigned:
 		return memory.epoch == e && memory.owner == n || e > memory.epoch || !rules.Has(StaleResultRefused)
 	case reserved:
 		return e > memory.epoch
@@ -240,7 +240,7 @@ func (r *replica) awaitsResult(n uint8, e epoch, outcome uint8, rules explore.Ru
 	return e > memory.epoch || e == memory.epoch && outcome == succeeded
 }
 
-func (t *transition) acknowledge(r, n uint8, e epoch) {
+func (t *transition) sendAcknowledge(r, n uint8, e epoch) {
 	t.send(r, n, message{kind: acknowledge, epoch: e})
 	t.checkAcknowledged(e)
 }
@@ -248,6 +248,6 @@ func (t *transition) acknowledge(r, n uint8, e epoch) {
 // giveUp records that an attempt ended without a result.
 func (t *transition) giveUp(r uint8) {
 	memory := &t.replicas[r].memory
-	t.checkGivenUp(memory.owner, memory.epoch)
+	t.checkLost(memory.owner, memory.epoch)
 	*memory = taskState{state: ended, epoch: memory.epoch, owner: memory.owner, outcome: lost}
 }

@@ -21,9 +21,9 @@ var single = []struct {
 	{"cancel", func(f *Faults) { f.Cancels++ }},
 }
 
-// Pairs returns a scenario for every two faults, including the same one twice. Most defects of a protocol need two faults,
+// FaultPairs returns a scenario for every two faults, including the same one twice. Most defects of a protocol need two faults,
 // and a search with only these gets further than one with all.
-func Pairs() []Scenario {
+func FaultPairs() []Scenario {
 	var scenarios []Scenario
 	for n, first := range single {
 		for _, second := range single[n:] {

@@ -11,5 +11,5 @@ var LeaderRestarted = Scenario{
 // the Lease while a former leader may still act disowns its successor, which then waits until the Lease has expired.
 func (t *transition) takeOverLease(r uint8) bool {
 	current := t.store.lease
-	return current.left > 0 && current.holder == r+1 && !current.disowned && t.lead(r)
+	return current.ticksLeft > 0 && current.holder == r+1 && !current.disowned && t.becomeLeader(r)
 }

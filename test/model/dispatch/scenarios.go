@@ -83,7 +83,7 @@ var (
 		Name: "welcomed early", Faults: Faults{LeaderReleases: 1}, Endless: true, WelcomesEarly: true,
 		Connections: 2, Assignments: 1, Terms: 2, Leases: [2]uint8{2, 2},
 	}
-	ToldAgain = Scenario{
+	LeaseSentAgain = Scenario{
 		Name: "lease told again", LeaseOver: 4, Faults: Faults{LeaderReleases: 1}, Endless: true, WelcomesEarly: true,
 		Connections: 2, Assignments: 1, Terms: 2, Leases: [2]uint8{1, 1},
 	}
@@ -132,7 +132,7 @@ var (
 var Scenarios = []Scenario{
 	SlowNetwork, Reconnects, Suspension, PodReplaced, AgentStops, LeaderReplaced, LeaderReplacedAtOnce, TwoProcesses, LinksNotStored,
 	LeaderLost, LeaderCutOff, LeaseDeleted, AgentsGoBack, ReleasedTooSoon, StaleHello, TwoLeaderChanges, Retries,
-	LeaseShorter, LeaseLonger, LeaseLowered, LeaseAboveGate, AgentDeleted, LongLease, WelcomedEarly, ToldAgain, EchoedEarly,
+	LeaseShorter, LeaseLonger, LeaseLowered, LeaseAboveGate, AgentDeleted, LongLease, WelcomedEarly, LeaseSentAgain, EchoedEarly,
 	LeaseRecreated, LeaseRecreatedBefore, LeaderRestarted, StaleCaches, LateWrites, Cancelled, Everything,
 }
 
@@ -147,7 +147,7 @@ var Removals = []explore.Removal[Scenario]{
 	explore.NewRemoval(OtherHelloProvesNothing, "OtherHelloProvesNothing", "", PodReplaced, TwoOwners),
 	explore.NewRemoval(GoodbyeAfterReaping, "GoodbyeAfterReaping", "", AgentStops, TwoOwners),
 	explore.NewRemoval(ConnectionOrder, "ConnectionOrder", "F4", Reconnects, TwoOwners),
-	explore.NewRemoval(HelloComplete, "HelloComplete", "F14", Reconnects, ResultGivenUp),
+	explore.NewRemoval(HelloComplete, "HelloComplete", "F14", Reconnects, ResultLost),
 	explore.NewRemoval(HelloConfirmed, "HelloConfirmed", "", StaleHello, TwoOwners),
 	explore.NewRemoval(LinkedPodAwaited, "LinkedPodAwaited", "F12", LeaderReplacedAtOnce, TwoOwners),
 	explore.NewRemoval(LinkedProcessAwaited, "LinkedProcessAwaited", "", TwoProcesses, TwoOwners),
@@ -156,7 +156,7 @@ var Removals = []explore.Removal[Scenario]{
 	explore.NewRemoval(LeaderGate, "LeaderGate", "", LeaderLost, TwoOwners),
 	explore.NewRemoval(FormerLeaderWaitedOut, "FormerLeaderWaitedOut", "F10", LeaseDeleted, TwoOwners),
 	explore.NewRemoval(TermOpensAlone, "TermOpensAlone", "F10", AgentsGoBack, TwoOwners),
-	explore.NewRemoval(ReleaseWhenAlone, "ReleaseWhenAlone", "F10", ReleasedTooSoon, ResultGivenUp),
+	explore.NewRemoval(ReleaseWhenAlone, "ReleaseWhenAlone", "F10", ReleasedTooSoon, ResultLost),
 	explore.NewRemoval(LeaderFreshness, "LeaderFreshness", "", LeaseDeleted, TwoOwners),
 	explore.NewRemoval(CacheBarrier, "CacheBarrier", "F8", StaleCaches, TwoOwners),
 	explore.NewRemoval(CacheBarrier, "CacheBarrier", "F8", StaleCaches, AcknowledgedNotStored),
@@ -166,8 +166,8 @@ var Removals = []explore.Removal[Scenario]{
 	explore.NewRemoval(LeaseLoweredLate, "LeaseLoweredLate", "F11", LeaseLowered, TwoOwners),
 	explore.NewRemoval(LongLeaseStoredFirst, "LongLeaseStoredFirst", "", LongLease, TwoOwners),
 	explore.NewRemoval(LongLeaseToldLate, "LongLeaseToldLate", "", LeaseAboveGate, TwoOwners),
-	explore.NewRemoval(EarlyLeaseStoresFirst, "EarlyLeaseStoresFirst", "", ToldAgain, TwoOwners),
-	explore.NewRemoval(LeaseWithAssignment, "LeaseWithAssignment", "", ToldAgain, TwoOwners),
+	explore.NewRemoval(EarlyLeaseStoresFirst, "EarlyLeaseStoresFirst", "", LeaseSentAgain, TwoOwners),
+	explore.NewRemoval(LeaseWithAssignment, "LeaseWithAssignment", "", LeaseSentAgain, TwoOwners),
 	explore.NewRemoval(HelloLeaseCounts, "HelloLeaseCounts", "", AgentDeleted, TwoOwners),
 	explore.NewRemoval(MinuteForUnknownPods, "MinuteForUnknownPods", "", AgentDeleted, TwoOwners),
 	explore.NewRemoval(GateFromLastEcho, "GateFromLastEcho", "", WelcomedEarly, TwoOwners),

@@ -20,7 +20,7 @@ var protocol = explore.Protocol[state, Scenario]{
 
 // Check searches every scenario, and every pair of faults, with all rules.
 func Check(limits explore.Limits) iter.Seq[explore.Report] {
-	return protocol.Check(slices.Concat(Scenarios, Pairs()), limits)
+	return protocol.Check(slices.Concat(Scenarios, FaultPairs()), limits)
 }
 
 // Without searches the scenarios that need a rule, without it.

@@ -57,10 +57,10 @@ type taskObject struct {
 	cancel                 bool // the user wants it to end
 }
 
-func (t taskObject) final() bool { return t.phase != pending }
+func (t taskObject) isFinal() bool { return t.phase != pending }
 
-// recorded reports whether the object records how the attempt ended.
-func (t taskObject) recorded(e epoch) bool {
+// isRecorded reports whether the object records how the attempt ended.
+func (t taskObject) isRecorded(e epoch) bool {
 	return t.epoch > e || t.epoch == e && t.owner == 0
 }
 
@@ -93,11 +93,11 @@ type message struct {
 
 // A connection carries messages in order. Connections of one process are independent of each other.
 type connection struct {
-	number  uint8 // of the process, from 1
-	replica uint8 // plus 1; 0: it is closed
-	broken  bool  // the replica has ended; messages that it sent before may still arrive
-	up      [2]message
-	down    [2]message
+	number    uint8 // of the process, from 1
+	replica   uint8 // plus 1; 0: it is closed
+	broken    bool  // the replica has ended; messages that it sent before may still arrive
+	toReplica [2]message
+	toAgent   [2]message
 }
 
 // A process is an agent's process in its container.
@@ -105,7 +105,7 @@ type process struct {
 	alive, suspended bool
 	pod              uint8
 	lease            uint8 // ticks until the lease ends
-	told             uint8 // the length of the last lease it received; 0: none
+	receivedLease    uint8 // the length of the last lease it received; 0: none
 	running          epoch // 0: nothing
 	ended            epoch // of an unacknowledged result
 	outcome          uint8
@@ -118,7 +118,7 @@ const (
 	unknown uint8 = iota
 	waiting
 	reserved // an assignment is being written and was not sent yet
-	held     // an assignment was sent
+	assigned // an assignment was sent
 	ended    // an attempt has ended, which is not stored yet
 	finished
 )
@@ -138,7 +138,7 @@ type link struct {
 	open       bool
 	partial    bool  // its Hello is not complete, or not confirmed, so it gets no work
 	timer      uint8 // ticks until the process is certain to be past its lease
-	told       uint8 // the lease that was sent on the newest connection
+	sentLease  uint8 // the lease that was sent on the newest connection
 }
 
 // A cache is a replica's view of the API server.
@@ -160,25 +160,25 @@ type write struct {
 
 // A replica is an instance of the operator.
 type replica struct {
-	leading, opened bool
-	term, sequence  uint8
-	fresh           uint8            // ticks until the renew deadline
-	hold            uint8            // ticks until it may open its term, because a former leader may still speak
-	disowned        bool             // the next process of its pod must not take over its Lease
-	longer          uint8            // ticks until leases of a former leader, which were longer, have run out
-	gates           [processes]uint8 // of each process whose Hello is missing: ticks until it can run nothing
-	anyProcess      uint8            // gates that any process of the pod opens, as bits
-	memory          taskState
-	links           [processes]link
-	cache           cache
-	write           write
+	leading, termOpened bool
+	term, sequence      uint8
+	renewalTicks        uint8            // ticks until the renew deadline
+	waitBeforeOpening   uint8            // ticks until it may open its term, because a former leader may still speak
+	disowned            bool             // the next process of its pod must not take over its Lease
+	longerLeaseTicks    uint8            // ticks until leases of a former leader, which were longer, have run out
+	gates               [processes]uint8 // of each process whose Hello is missing: ticks until it can run nothing
+	anyProcess          uint8            // gates that any process of the pod opens, as bits
+	memory              taskState
+	links               [processes]link
+	cache               cache
+	write               write
 }
 
 // A lease is the operator's Lease.
 type lease struct {
-	holder uint8 // replica plus 1; 0: none
-	term   uint8 // its transitions
-	left   uint8 // ticks until others may take it
+	holder    uint8 // replica plus 1; 0: none
+	term      uint8 // its transitions
+	ticksLeft uint8 // ticks until others may take it
 
 	disowned bool // the next process of the holder's pod has to wait like the others
 }
@@ -200,7 +200,7 @@ type journal struct {
 	failures  uint16 // attempts whose failure is stored, as bits
 	losses    uint16 // attempts whose loss is stored, as bits
 	final     bool   // a leader stored a final phase
-	late      bool   // a write of a former leader was stored
+	lateWrite bool   // a write of a former leader was stored
 	violation Invariant
 }
 
@@ -223,14 +223,14 @@ type Faults struct {
 }
 
 type state struct {
-	processes [processes]process
-	replicas  [replicas]replica
-	store     store
-	journal   journal
-	left      Faults
+	processes       [processes]process
+	replicas        [replicas]replica
+	store           store
+	journal         journal
+	remainingFaults Faults
 }
 
-func nameOf(process uint8) uint8 { return process % 2 } // 0 and 2 are processes of agent a
+func agentOf(process uint8) uint8 { return process % 2 } // 0 and 2 are processes of agent a
 
 func bit(n uint8) uint8 { return 1 << n }
 
@@ -253,4 +253,6 @@ func pop(queue *[2]message) message {
 	return first
 }
 
-func holds(queue *[2]message, kind uint8) bool { return queue[0].kind == kind || queue[1].kind == kind }
+func contains(queue *[2]message, kind uint8) bool {
+	return queue[0].kind == kind || queue[1].kind == kind
+}

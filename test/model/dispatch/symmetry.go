@@ -37,6 +37,6 @@ func (s *state) isMirrored() bool {
 }
 
 func (r *replica) isMirrored() bool {
-	owned := r.memory.state == reserved || r.memory.state == held || r.memory.state == ended
+	owned := r.memory.state == reserved || r.memory.state == assigned || r.memory.state == ended
 	return !owned && r.gates[0] == r.gates[1] && r.anyProcess&1 == r.anyProcess>>1&1 && r.links[0] == r.links[1] && r.cache.task.owner == 0 && r.write.task.owner == 0
 }

@@ -2,20 +2,20 @@ package dispatch
 
 import "github.com/swarm-io/swarm-operator/test/model/explore"
 
-// world has what happens without an actor: time, and faults of pods and of the Lease.
-func (t *transition) world() {
-	t.Step(tick, 0, 0, func() bool { return t.timePasses(true) })
-	t.Fault(&t.left.Outages, explore.Step{Action: tickWithoutRenewal}, func() bool { return t.timePasses(false) })
-	t.Fault(&t.left.LeaseDeletions, explore.Step{Action: deleteLease}, t.leaseIsDeleted)
-	t.Fault(&t.left.AgentDeletions, explore.Step{Action: deleteAgent}, t.agentIsDeleted)
-	t.Fault(&t.left.PodReplacements, explore.Step{Action: replacePod}, t.podIsReplaced)
-	t.Fault(&t.left.SecondProcesses, explore.Step{Action: startProcess}, t.processIsDoubled)
-	t.Fault(&t.left.Cancels, explore.Step{Action: cancelTask}, t.taskIsCancelled)
-	t.Step(restartContainer, 0, 0, t.containerRestarts)
+// worldSteps has what happens without an actor: time, and faults of pods and of the Lease.
+func (t *transition) worldSteps() {
+	t.Step(tick, 0, 0, func() bool { return t.tick(true) })
+	t.Fault(&t.remainingFaults.Outages, explore.Step{Action: tickWithoutRenewal}, func() bool { return t.tick(false) })
+	t.Fault(&t.remainingFaults.LeaseDeletions, explore.Step{Action: deleteLease}, t.deleteLease)
+	t.Fault(&t.remainingFaults.AgentDeletions, explore.Step{Action: deleteAgent}, t.deleteAgent)
+	t.Fault(&t.remainingFaults.PodReplacements, explore.Step{Action: replacePod}, t.replacePod)
+	t.Fault(&t.remainingFaults.SecondProcesses, explore.Step{Action: startProcess}, t.startSecondProcess)
+	t.Fault(&t.remainingFaults.Cancels, explore.Step{Action: cancelTask}, t.cancelTask)
+	t.Step(restartContainer, 0, 0, t.restartContainer)
 	for _, n := range t.acting {
-		t.Fault(&t.left.ProcessEnds, explore.Step{Action: crashProcess, Subject: n}, func() bool { return t.processEnds(n) })
-		t.Fault(&t.left.Suspensions, explore.Step{Action: suspend, Subject: n}, func() bool { return t.processIsSuspended(n) })
-		t.Step(resume, n, 0, func() bool { return t.processResumes(n) })
+		t.Fault(&t.remainingFaults.ProcessEnds, explore.Step{Action: endProcess, Subject: n}, func() bool { return t.endProcess(n) })
+		t.Fault(&t.remainingFaults.Suspensions, explore.Step{Action: suspend, Subject: n}, func() bool { return t.suspendProcess(n) })
+		t.Step(resume, n, 0, func() bool { return t.resumeProcess(n) })
 	}
 }
 
@@ -27,8 +27,8 @@ func countDown(timers ...*uint8) {
 	}
 }
 
-// timePasses is one tick. It waits for agents that have to stop a program: an agent's timers cannot be blocked.
-func (t *transition) timePasses(renewed bool) bool {
+// tick is one tick. It waits for agents that have to stop a program: an agent's timers cannot be blocked.
+func (t *transition) tick(renewed bool) bool {
 	if t.Scenario.WithinATick {
 		return false
 	}
@@ -38,11 +38,11 @@ func (t *transition) timePasses(renewed bool) bool {
 		}
 	}
 	for n := range t.processes {
-		t.processAges(&t.processes[n])
+		t.ageProcess(&t.processes[n])
 	}
 	for n := range t.replicas {
 		r := &t.replicas[n]
-		countDown(&r.fresh, &r.hold, &r.longer)
+		countDown(&r.renewalTicks, &r.waitBeforeOpening, &r.longerLeaseTicks)
 		for pod := range r.gates {
 			countDown(&r.gates[pod])
 		}
@@ -50,24 +50,24 @@ func (t *transition) timePasses(renewed bool) bool {
 			countDown(&r.links[l].timer)
 		}
 	}
-	countDown(&t.store.lease.left)
+	countDown(&t.store.lease.ticksLeft)
 	if renewed {
-		t.leaseIsRenewed()
+		t.renewLease()
 	}
 	return true
 }
 
-// leaseIsRenewed happens between two ticks, if nothing prevents the holder and its last renewal is not too old.
-func (t *transition) leaseIsRenewed() {
+// renewLease happens between two ticks, if nothing prevents the holder and its last renewal is not too old.
+func (t *transition) renewLease() {
 	for n := range t.replicas {
 		r := &t.replicas[n]
-		if r.leading && r.fresh > 0 && t.store.lease.holder == uint8(n)+1 && t.store.lease.term == r.term {
-			r.fresh, t.store.lease.left = renewDeadline, leaseDuration
+		if r.leading && r.renewalTicks > 0 && t.store.lease.holder == uint8(n)+1 && t.store.lease.term == r.term {
+			r.renewalTicks, t.store.lease.ticksLeft = renewDeadline, leaseDuration
 		}
 	}
 }
 
-func (t *transition) leaseIsDeleted() bool {
+func (t *transition) deleteLease() bool {
 	held := t.store.lease.holder != 0
 	t.store.lease = lease{}
 	return held
@@ -75,23 +75,23 @@ func (t *transition) leaseIsDeleted() bool {
 
 func (p *process) mustFence() bool { return p.alive && !p.suspended && p.lease == 0 && p.running != 0 }
 
-// processAges decreases the lease, and increases the age of the messages that the process has sent. The clock counts suspension.
-func (t *transition) processAges(p *process) {
+// ageProcess decreases the lease, and increases the age of the messages that the process has sent. The clock counts suspension.
+func (t *transition) ageProcess(p *process) {
 	if p.alive && (!p.suspended || t.Rules.Has(ClockCountsSuspension)) {
 		countDown(&p.lease)
 		if p.lease == 0 && p.running == 0 {
-			t.streamEnds(p)
+			t.dropExpiredStream(p)
 		}
 	}
 	for _, c := range []*connection{&p.current, &p.former} {
-		for n := range c.up {
-			t.messageAges(&c.up[n])
-			t.messageAges(&c.down[n])
+		for n := range c.toReplica {
+			t.ageMessage(&c.toReplica[n])
+			t.ageMessage(&c.toAgent[n])
 		}
 	}
 }
 
-func (t *transition) messageAges(m *message) {
+func (t *transition) ageMessage(m *message) {
 	oldest := max(t.Scenario.Leases[0], t.Scenario.Leases[1], t.Scenario.StoredLease, t.Scenario.LeaseOver)
 	switch m.kind {
 	case hello, heldHello, heartbeat, welcome, echo:
@@ -99,42 +99,42 @@ func (t *transition) messageAges(m *message) {
 	}
 }
 
-// streamEnds drops the stream of an agent that is past its lease.
-func (t *transition) streamEnds(p *process) {
+// dropExpiredStream drops the stream of an agent that is past its lease.
+func (t *transition) dropExpiredStream(p *process) {
 	if t.Rules.Has(StreamEndsWithLease) {
-		p.abandon()
+		p.abandonConnection()
 	}
 }
 
-// abandon gives a connection up. Messages that were sent on it may still arrive.
-func (p *process) abandon() {
+// abandonConnection gives a connection up. Messages that were sent on it may still arrive.
+func (p *process) abandonConnection() {
 	if p.current.replica != 0 {
 		p.former = p.current
 		p.current.replica = 0
 	}
 }
 
-// taskIsCancelled is an action of the user, who may take it at any time.
-func (t *transition) taskIsCancelled() bool {
-	if t.store.task.cancel || t.store.task.final() {
+// cancelTask is an action of the user, who may take it at any time.
+func (t *transition) cancelTask() bool {
+	if t.store.task.cancel || t.store.task.isFinal() {
 		return false
 	}
 	t.store.task.cancel = true
 	t.store.task.version++
-	t.cachesFollow()
+	t.syncCaches()
 	return true
 }
 
-// agentIsDeleted loses the contents of a's object: which process is linked, and how long its lease is. The operator recreates the object.
-func (t *transition) agentIsDeleted() bool {
+// deleteAgent loses the contents of a's object: which process is linked, and how long its lease is. The operator recreates the object.
+func (t *transition) deleteAgent() bool {
 	known := t.store.linked[0] != 0 || t.store.leases[0] != 0
 	t.store.linked[0], t.store.leases[0] = 0, 0
-	t.cachesFollow()
+	t.syncCaches()
 	return known
 }
 
-// podIsReplaced force-deletes a's pod. Its node did not confirm, so the process lives on; a pod of the same name takes its place.
-func (t *transition) podIsReplaced() bool {
+// replacePod force-deletes a's pod. Its node did not confirm, so the process lives on; a pod of the same name takes its place.
+func (t *transition) replacePod() bool {
 	if t.store.pods&bit(0) == 0 || t.processes[2].alive || t.store.terminated&bit(2) != 0 {
 		return false
 	}
@@ -144,8 +144,8 @@ func (t *transition) podIsReplaced() bool {
 	return true
 }
 
-// processIsDoubled starts a's second process in the pod of the first one, which lives on.
-func (t *transition) processIsDoubled() bool {
+// startSecondProcess starts a's second process in the pod of the first one, which lives on.
+func (t *transition) startSecondProcess() bool {
 	if !t.processes[0].alive || t.processes[2].alive || t.store.pods&bit(0) == 0 || t.store.terminated&bit(2) != 0 {
 		return false
 	}
@@ -153,8 +153,8 @@ func (t *transition) processIsDoubled() bool {
 	return true
 }
 
-// processEnds leaves a container status that proves it, unless the pod object is gone.
-func (t *transition) processEnds(n uint8) bool {
+// endProcess leaves a container status that proves it, unless the pod object is gone.
+func (t *transition) endProcess(n uint8) bool {
 	p := &t.processes[n]
 	if !p.alive {
 		return false
@@ -167,8 +167,8 @@ func (t *transition) processEnds(n uint8) bool {
 	return true
 }
 
-// containerRestarts starts a's second process in the pod of the first one, which has ended.
-func (t *transition) containerRestarts() bool {
+// restartContainer starts a's second process in the pod of the first one, which has ended.
+func (t *transition) restartContainer() bool {
 	if t.processes[0].alive || t.processes[2].alive || t.store.terminated&bit(0) == 0 || t.store.terminated&bit(2) != 0 {
 		return false
 	}
@@ -176,7 +176,7 @@ func (t *transition) containerRestarts() bool {
 	return true
 }
 
-func (t *transition) processIsSuspended(n uint8) bool {
+func (t *transition) suspendProcess(n uint8) bool {
 	p := &t.processes[n]
 	if !p.alive || p.suspended {
 		return false
@@ -185,8 +185,8 @@ func (t *transition) processIsSuspended(n uint8) bool {
 	return true
 }
 
-// processResumes checks its clock first: a suspended program continues only within the lease.
-func (t *transition) processResumes(n uint8) bool {
+// resumeProcess checks its clock first: a suspended program continues only within the lease.
+func (t *transition) resumeProcess(n uint8) bool {
 	p := &t.processes[n]
 	if !p.suspended {
 		return false
@@ -194,7 +194,7 @@ func (t *transition) processResumes(n uint8) bool {
 	p.suspended = false
 	if p.mustFence() {
 		p.stop(handedBack)
-		t.streamEnds(p)
+		t.dropExpiredStream(p)
 	}
 	t.checkOwners()
 	return true

@@ -33,12 +33,12 @@ type Limits struct {
 
 // A Result reports what was searched and what was found.
 type Result struct {
-	States    int
-	Depth     int
-	Complete  bool      // every reachable state was visited
-	Violation string    // of the first violating state, or empty
-	Trace     []string  // the steps that led to it, in sentences
-	Taken     [256]bool // the actions that were taken at least once
+	States       int
+	Depth        int
+	Complete     bool      // every reachable state was visited
+	Violation    string    // of the first violating state, or empty
+	Trace        []string  // the steps that led to it, in sentences
+	TakenActions [256]bool // the actions that were taken at least once
 }
 
 // Violations returns the number for a report: the search ends with the first one.
@@ -55,15 +55,15 @@ type node struct {
 }
 
 type search[S comparable] struct {
-	model   Model[S]
-	initial S
-	limits  Limits
-	seed    maphash.Seed
-	visited visited
-	nodes   []node
-	next    []S // the states of the next depth; the last of nodes, in the same order
-	spare   []S // memory for the depth after that
-	result  Result
+	model    Model[S]
+	initial  S
+	limits   Limits
+	seed     maphash.Seed
+	visited  visited
+	nodes    []node
+	next     []S // the states of the next depth; the last of nodes, in the same order
+	recycled []S // memory for the depth after that
+	result   Result
 }
 
 // Search visits the states that can be reached from the initial one, breadth first, until one violates an invariant, all were
@@ -71,7 +71,7 @@ type search[S comparable] struct {
 func Search[S comparable](model Model[S], initial S, limits Limits) Result {
 	s := &search[S]{model: model, initial: initial, limits: limits, seed: maphash.MakeSeed()}
 	s.visit(0, Step{}, initial)
-	for len(s.next) > 0 && !s.over() {
+	for len(s.next) > 0 && !s.isOver() {
 		s.expandAll()
 	}
 	s.result.States = len(s.nodes)
@@ -79,25 +79,25 @@ func Search[S comparable](model Model[S], initial S, limits Limits) Result {
 	return s.result
 }
 
-// over reports whether the search ends before the next depth.
-func (s *search[S]) over() bool {
-	return s.result.Violation != "" || s.full() || s.limits.Depth > 0 && s.result.Depth >= s.limits.Depth
+// isOver reports whether the search ends before the next depth.
+func (s *search[S]) isOver() bool {
+	return s.result.Violation != "" || s.isFull() || s.limits.Depth > 0 && s.result.Depth >= s.limits.Depth
 }
 
-func (s *search[S]) full() bool { return s.limits.States > 0 && len(s.nodes) >= s.limits.States }
+func (s *search[S]) isFull() bool { return s.limits.States > 0 && len(s.nodes) >= s.limits.States }
 
 // expandAll takes every transition from the states of one depth.
 func (s *search[S]) expandAll() {
 	current := s.next
 	first := len(s.nodes) - len(current)
-	s.next, s.spare = s.spare[:0], current
+	s.next, s.recycled = s.recycled[:0], current
 	s.result.Depth++
 	for n, state := range current {
 		s.model.Next(state, func(step Step, next S) {
-			s.result.Taken[step.Action] = true
+			s.result.TakenActions[step.Action] = true
 			s.visit(uint32(first+n), step, next)
 		})
-		if s.result.Violation != "" || s.full() {
+		if s.result.Violation != "" || s.isFull() {
 			return
 		}
 	}

@@ -42,10 +42,10 @@ func (jugs) Describe(_ levels, step explore.Step) string {
 	return fmt.Sprintf("%s %d", [...]string{"fill", "empty", "pour"}[step.Action], step.Subject)
 }
 
-// harmless is the same without a violation.
-type harmless struct{ jugs }
+// jugsWithoutViolation is the same without a violation.
+type jugsWithoutViolation struct{ jugs }
 
-func (harmless) Violation(levels) string { return "" }
+func (jugsWithoutViolation) Violation(levels) string { return "" }
 
 func TestSearchFindsTheShortestTrace(t *testing.T) {
 	result := explore.Search[levels](jugs{}, levels{}, explore.Limits{})
@@ -59,21 +59,21 @@ func TestSearchFindsTheShortestTrace(t *testing.T) {
 }
 
 func TestSearchVisitsEveryStateOnce(t *testing.T) {
-	result := explore.Search[levels](harmless{}, levels{}, explore.Limits{})
+	result := explore.Search[levels](jugsWithoutViolation{}, levels{}, explore.Limits{})
 	// One of the two jugs is always empty or full: 4 x 6 pairs less 2 x 4 with both in between.
 	if result.States != 16 || !result.Complete || result.Violations() != 0 {
 		t.Fatalf("states=%d complete=%t violations=%d, want 16, true, 0", result.States, result.Complete, result.Violations())
 	}
-	if !result.Taken[fill] || !result.Taken[pour] || result.Taken[9] {
+	if !result.TakenActions[fill] || !result.TakenActions[pour] || result.TakenActions[9] {
 		t.Error("taken actions are not noted")
 	}
 }
 
 func TestSearchStopsAtItsLimits(t *testing.T) {
-	if result := explore.Search[levels](harmless{}, levels{}, explore.Limits{Depth: 2}); result.Depth != 2 || result.Complete {
+	if result := explore.Search[levels](jugsWithoutViolation{}, levels{}, explore.Limits{Depth: 2}); result.Depth != 2 || result.Complete {
 		t.Errorf("depth=%d complete=%t, want 2 and not complete", result.Depth, result.Complete)
 	}
-	result := explore.Search[levels](harmless{}, levels{}, explore.Limits{States: 5})
+	result := explore.Search[levels](jugsWithoutViolation{}, levels{}, explore.Limits{States: 5})
 	if result.States < 5 || result.States > 10 || result.Complete {
 		t.Errorf("states=%d complete=%t, want about 5 and not complete", result.States, result.Complete)
 	}
@@ -82,7 +82,7 @@ func TestSearchStopsAtItsLimits(t *testing.T) {
 func TestPrintCountsViolations(t *testing.T) {
 	var out strings.Builder
 	found := explore.Search[levels](jugs{}, levels{}, explore.Limits{})
-	clean := explore.Search[levels](harmless{}, levels{}, explore.Limits{})
+	clean := explore.Search[levels](jugsWithoutViolation{}, levels{}, explore.Limits{})
 	reports := []explore.Report{{Model: "jugs", Scenario: "a", Result: found}, {Model: "jugs", Scenario: "b", Result: clean}}
 	violations := explore.Print(&out, slices.Values(reports))
 	want := fmt.Sprintf("model=jugs states=%d depth=%d violations=1\n", found.States+16, max(found.Depth, clean.Depth))

@@ -1,17 +1,17 @@
 package handover
 
-// apiServer has what happens to writes in transit.
-func (t *transition) apiServer() {
-	t.Step(landWrite, t.leader, 0, func() bool { return t.arrives(&t.write, true) })
-	t.Step(landLate, 1-t.leader, 0, func() bool { return t.arrives(&t.late, false) })
-	t.Step(loseLate, 1-t.leader, 0, func() bool { return change(&t.late, write{}) })
+// apiServerSteps has what happens to writes in transit.
+func (t *transition) apiServerSteps() {
+	t.Step(applyWrite, t.leader, 0, func() bool { return t.deliverWrite(&t.write, true) })
+	t.Step(applyLateWrite, 1-t.leader, 0, func() bool { return t.deliverWrite(&t.lateWrite, false) })
+	t.Step(loseLateWrite, 1-t.leader, 0, func() bool { return change(&t.lateWrite, write{}) })
 }
 
-func (t *transition) arrives(w *write, ours bool) bool {
+func (t *transition) deliverWrite(w *write, ours bool) bool {
 	arrived := *w
 	*w = write{}
 	if arrived.active {
-		t.lands(arrived, ours)
+		t.applyWrite(arrived, ours)
 	}
 	return arrived.active
 }
@@ -20,13 +20,13 @@ func (t *transition) arrives(w *write, ours bool) bool {
 func (t *transition) publish(worker uint8, r record, records [workers]record) bool {
 	object := t.Scenario.objectOf(worker)
 	records[worker] = r
-	base := t.cached().config.versions[object]
+	base := t.leaderCache().config.versions[object]
 	t.write = write{active: true, create: base == 0, object: object, base: base, records: records}
 	return true
 }
 
-// lands delivers a write to the store. An update is refused if the object has changed since, a create if it exists.
-func (t *transition) lands(w write, ours bool) {
+// applyWrite delivers a write to the store. An update is refused if the object has changed since, a create if it exists.
+func (t *transition) applyWrite(w write, fromLeader bool) {
 	current := t.config.versions[w.object]
 	if w.create && current != 0 || !w.create && w.base != current && t.Rules.Has(UpdateNamesVersion) {
 		return
@@ -37,11 +37,11 @@ func (t *transition) lands(w write, ours bool) {
 			t.store(worker, w.records[worker])
 		}
 	}
-	if ours {
-		t.cached().config.versions[w.object] = t.config.versions[w.object]
-		t.knows(w.object)
+	if fromLeader {
+		t.leaderCache().config.versions[w.object] = t.config.versions[w.object]
+		t.cacheOwnWrite(w.object)
 	}
-	t.cachesFollow()
+	t.syncCaches()
 }
 
 func (t *transition) store(worker uint8, r record) {
@@ -55,23 +55,23 @@ func (t *transition) store(worker uint8, r record) {
 	t.config.records[worker] = r
 }
 
-// knows adds what the leader has just written to its cache.
-func (t *transition) knows(object uint8) {
+// cacheOwnWrite adds what the leader has just written to its cache.
+func (t *transition) cacheOwnWrite(object uint8) {
 	for worker := range uint8(workers) {
 		if t.Scenario.objectOf(worker) == object {
-			t.cached().config.records[worker] = t.config.records[worker]
+			t.leaderCache().config.records[worker] = t.config.records[worker]
 		}
 	}
 }
 
-func (t *transition) syncs(r uint8) bool {
+func (t *transition) syncCache(r uint8) bool {
 	return change(&t.caches[r], cache{config: t.config, pods: t.existing()})
 }
 
-// cachesFollow brings caches up to date at once where they do not lag.
-func (t *transition) cachesFollow() {
+// syncCaches brings caches up to date at once where they do not lag.
+func (t *transition) syncCaches() {
 	if !t.Scenario.CachesLag {
-		t.syncs(0)
-		t.syncs(1)
+		t.syncCache(0)
+		t.syncCache(1)
 	}
 }

@@ -19,14 +19,14 @@ var sentences = map[uint8]string{
 	stopJob:          "%s stops the job",
 	syncCache:        "the caches of %s hear of the newest objects",
 	beginTerm:        "%s begins its term",
-	landWrite:        "the write of %s reaches the API server",
-	landLate:         "the late write of %s reaches the API server",
-	loseLate:         "the late write of %s never arrives",
+	applyWrite:       "the write of %s reaches the API server",
+	applyLateWrite:   "the late write of %s reaches the API server",
+	loseLateWrite:    "the late write of %s never arrives",
 }
 
 // Describe describes a step from the state in a sentence.
 func (m Model) Describe(s state, step explore.Step) string {
-	known := &s.caches[s.leader].config
+	cached := &s.caches[s.leader].config
 	switch step.Action {
 	case changeLeader:
 		return fmt.Sprintf("%s takes the Lease", replicaName(1-s.leader))
@@ -38,10 +38,10 @@ func (m Model) Describe(s state, step explore.Step) string {
 		return fmt.Sprintf("the kubelet brings %s to %s", s.config.records[m.Scenario.workerOf(step.Subject)].list, m.podName(step.Subject))
 	case loadFile:
 		return fmt.Sprintf("%s loads %s", m.podName(step.Subject), s.pods[step.Subject].file)
-	case createSheet:
-		return fmt.Sprintf("%s creates an empty ConfigMap for %s", replicaName(s.leader), workerName(known.target))
+	case createConfigMap:
+		return fmt.Sprintf("%s creates an empty ConfigMap for %s", replicaName(s.leader), workerName(cached.target))
 	case grant:
-		return fmt.Sprintf("%s writes the list with the job for %s", replicaName(s.leader), workerName(known.target))
+		return fmt.Sprintf("%s writes the list with the job for %s", replicaName(s.leader), workerName(cached.target))
 	case revoke:
 		return fmt.Sprintf("%s writes a list without the job", replicaName(s.leader))
 	}
@@ -52,7 +52,7 @@ func (m Model) subject(step explore.Step) string {
 	switch step.Action {
 	case plan:
 		return workerName(step.Subject)
-	case syncCache, beginTerm, landWrite, landLate, loseLate:
+	case syncCache, beginTerm, applyWrite, applyLateWrite, loseLateWrite:
 		return replicaName(step.Subject)
 	}
 	return m.podName(step.Subject)
@@ -70,7 +70,7 @@ func (l list) String() string {
 	switch {
 	case l.version == 0:
 		return "no list"
-	case l.has:
+	case l.hasJob:
 		return fmt.Sprintf("list %d (with the job)", l.version)
 	}
 	return fmt.Sprintf("list %d (without the job)", l.version)

@@ -2,106 +2,106 @@ package handover
 
 // replica has what the leader does: begin its term, and hand the job over in two steps.
 func (t *transition) replica() {
-	t.Step(beginTerm, t.leader, 0, t.termBegins)
-	t.Step(revoke, t.leader, 0, t.revokes)
-	t.Step(createSheet, t.leader, 0, t.createsSheet)
-	t.Step(grant, t.leader, 0, t.grants)
+	t.Step(beginTerm, t.leader, 0, t.beginTerm)
+	t.Step(revoke, t.leader, 0, t.revokeJob)
+	t.Step(createConfigMap, t.leader, 0, t.createConfigMap)
+	t.Step(grant, t.leader, 0, t.grantJob)
 }
 
-// cached is what the leader plans from. It includes its own writes.
-func (t *transition) cached() *cache { return &t.caches[t.leader] }
+// leaderCache is what the leader plans from. It includes its own writes.
+func (t *transition) leaderCache() *cache { return &t.caches[t.leader] }
 
-// termBegins brings the caches up to date and stamps the term into every ConfigMap, so that a late update of the former leader
+// beginTerm brings the caches up to date and stamps the term into every ConfigMap, so that a late update of the former leader
 // conflicts.
-func (t *transition) termBegins() bool {
-	if t.prepared {
+func (t *transition) beginTerm() bool {
+	if t.termBegun {
 		return false
 	}
 	if t.Rules.Has(CurrentCaches) {
-		*t.cached() = cache{config: t.config, pods: t.existing()}
+		*t.leaderCache() = cache{config: t.config, pods: t.existing()}
 	}
-	if t.Rules.Has(TermStamped) && !t.stamps() {
+	if t.Rules.Has(TermStamped) && !t.stampTerm() {
 		return false
 	}
-	t.prepared = true
+	t.termBegun = true
 	return true
 }
 
-// stamps writes to every ConfigMap that the leader knows. It has to know the newest version of each.
-func (t *transition) stamps() bool {
-	known := &t.cached().config
-	for object := range known.versions {
-		if known.versions[object] != 0 && known.versions[object] != t.config.versions[object] {
+// stampTerm writes to every ConfigMap that the leader knows. It has to know the newest version of each.
+func (t *transition) stampTerm() bool {
+	cached := &t.leaderCache().config
+	for object := range cached.versions {
+		if cached.versions[object] != 0 && cached.versions[object] != t.config.versions[object] {
 			return false
 		}
 	}
-	for object := range known.versions {
-		if known.versions[object] != 0 {
+	for object := range cached.versions {
+		if cached.versions[object] != 0 {
 			t.config.versions[object]++
-			known.versions[object]++
+			cached.versions[object]++
 		}
 	}
 	return true
 }
 
-func (t *transition) mayPlan() bool { return t.prepared && !t.write.active }
+func (t *transition) mayPlan() bool { return t.termBegun && !t.write.active }
 
-// revokes publishes lists without the job to workers that should lose it, one at a time. They may hold it until they are heard.
-func (t *transition) revokes() bool {
-	known := &t.cached().config
+// revokeJob publishes lists without the job to workers that should lose it, one at a time. They may hold it until they are heard.
+func (t *transition) revokeJob() bool {
+	cached := &t.leaderCache().config
 	for worker := range uint8(workers) {
-		lost := known.records[worker]
-		if !t.mayPlan() || worker == known.target || !lost.list.has {
+		lost := cached.records[worker]
+		if !t.mayPlan() || worker == cached.target || !lost.list.hasJob {
 			continue
 		}
 		lost.list = list{version: lost.list.version + 1}
 		lost.mayHold = t.Rules.Has(LedgerStoredWithLists)
-		t.ledger |= bit(worker)
-		return t.publish(worker, lost, known.records)
+		t.mayHoldInMemory |= bit(worker)
+		return t.publish(worker, lost, cached.records)
 	}
 	return false
 }
 
-// createsSheet creates an empty ConfigMap for the worker that should get the job, if it has none. A create that arrives late
+// createConfigMap creates an empty ConfigMap for the worker that should get the job, if it has none. A create that arrives late
 // grants nothing.
-func (t *transition) createsSheet() bool {
-	known := &t.cached().config
-	object := t.Scenario.objectOf(known.target)
-	if !t.mayPlan() || known.versions[object] != 0 || !t.Rules.Has(CreatedEmpty) {
+func (t *transition) createConfigMap() bool {
+	cached := &t.leaderCache().config
+	object := t.Scenario.objectOf(cached.target)
+	if !t.mayPlan() || cached.versions[object] != 0 || !t.Rules.Has(CreatedEmpty) {
 		return false
 	}
-	t.write = write{active: true, create: true, object: object, records: known.records}
+	t.write = write{active: true, create: true, object: object, records: cached.records}
 	return true
 }
 
-// grants publishes the list with the job if no other worker may hold it.
-func (t *transition) grants() bool {
-	known := &t.cached().config
-	object := t.Scenario.objectOf(known.target)
-	gaining, records := known.records[known.target], known.records
-	if !t.mayPlan() || gaining.list.has || known.versions[object] == 0 && t.Rules.Has(CreatedEmpty) {
+// grantJob publishes the list with the job if no other worker may hold it.
+func (t *transition) grantJob() bool {
+	cached := &t.leaderCache().config
+	object := t.Scenario.objectOf(cached.target)
+	gaining, records := cached.records[cached.target], cached.records
+	if !t.mayPlan() || gaining.list.hasJob || cached.versions[object] == 0 && t.Rules.Has(CreatedEmpty) {
 		return false
 	}
 	for worker := range uint8(workers) {
-		if worker == known.target {
+		if worker == cached.target {
 			continue
 		}
 		if !t.isFree(worker, records[worker]) {
 			return false
 		}
 		if t.Scenario.objectOf(worker) == object {
-			records[worker] = freed(records[worker])
+			records[worker] = releasedRecord(records[worker])
 		}
 	}
-	gaining.list = list{version: gaining.list.version + 1, has: true}
+	gaining.list = list{version: gaining.list.version + 1, hasJob: true}
 	gaining.mayHold = true
-	return t.publish(known.target, gaining, records)
+	return t.publish(cached.target, gaining, records)
 }
 
-// freed returns the record of a worker that holds nothing. A list that still has the job is replaced.
-func freed(r record) record {
+// releasedRecord returns the record of a worker that holds nothing. A list that still has the job is replaced.
+func releasedRecord(r record) record {
 	r.mayHold = false
-	if r.list.has {
+	if r.list.hasJob {
 		r.list = list{version: r.list.version + 1}
 	}
 	return r
@@ -112,12 +112,12 @@ func freed(r record) record {
 func (t *transition) isFree(worker uint8, r record) bool {
 	mayHold := r.mayHold
 	if !t.Rules.Has(LedgerStoredWithLists) {
-		mayHold = t.ledger&bit(worker) != 0
+		mayHold = t.mayHoldInMemory&bit(worker) != 0
 	}
 	switch {
 	case !t.Rules.Has(RevokeBeforeGrant):
 		return true
-	case r.list.has:
+	case r.list.hasJob:
 		return !t.Rules.Has(AbsenceReadAfterRevoke) && t.isGone(worker, r.list.version)
 	}
 	return !mayHold || t.hasAcknowledged(worker, r.list.version) || t.isGone(worker, r.list.version)
@@ -130,7 +130,7 @@ func (t *transition) hasAcknowledged(worker, version uint8) bool {
 		if !p.exists || t.Scenario.workerOf(n) != worker {
 			continue
 		}
-		if p.loaded >= version || !t.Rules.Has(AcknowledgedLaterList) && p.loaded > 0 || !t.Rules.Has(RestartReleasesNothing) && p.restarted {
+		if p.loadedVersion >= version || !t.Rules.Has(AcknowledgedLaterList) && p.loadedVersion > 0 || !t.Rules.Has(RestartReleasesNothing) && p.restarted {
 			return true
 		}
 	}
@@ -146,7 +146,7 @@ func (t *transition) isGone(worker, version uint8) bool {
 	}
 	existing := t.existing()
 	if !t.Rules.Has(GonePastCache) {
-		existing = t.cached().pods
+		existing = t.leaderCache().pods
 	}
 	for n := range uint8(pods) {
 		p := &t.pods[n]
@@ -160,7 +160,7 @@ func (t *transition) isGone(worker, version uint8) bool {
 
 // isArriving reports whether a create that was admitted before a list was published may still store a pod of the worker's name.
 func (t *transition) isArriving(worker, version uint8) bool {
-	return t.Rules.Has(CreatesAwaited) && t.create.active && t.Scenario.workerOf(2) == worker && t.create.after < version
+	return t.Rules.Has(CreatesAwaited) && t.create.active && t.Scenario.workerOf(2) == worker && t.create.publishedVersion < version
 }
 
 func (t *transition) existing() uint8 {

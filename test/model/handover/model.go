@@ -29,26 +29,26 @@ const (
 	stopJob
 	syncCache
 	beginTerm
-	createSheet
+	createConfigMap
 	revoke
 	grant
-	landWrite
-	landLate
-	loseLate
+	applyWrite
+	applyLateWrite
+	loseLateWrite
 	actionCount
 )
 
 // initial has the job on worker 0, which runs it, and replica 0 as leader.
 func (m Model) initial() state {
-	s := state{left: m.Scenario.Faults, prepared: true}
-	first := list{version: 1, has: true}
+	s := state{remainingFaults: m.Scenario.Faults, termBegun: true}
+	first := list{version: 1, hasJob: true}
 	s.config.versions[0] = 1
 	s.config.records[0] = record{list: first, mayHold: true}
 	s.previous[0] = first
 	for n := range uint8(2) {
 		s.pods[n] = pod{exists: true, selected: true, alive: true}
 	}
-	s.pods[0].file, s.pods[0].loaded, s.pods[0].runs = first, 1, true
+	s.pods[0].file, s.pods[0].loadedVersion, s.pods[0].runsJob = first, 1, true
 	for r := range s.caches {
 		s.caches[r] = cache{config: s.config, pods: bit(0) | bit(1)}
 	}
@@ -59,15 +59,15 @@ func (m Model) initial() state {
 func (m Model) Next(s state, emit func(explore.Step, state)) {
 	t := &transition{Model: m, state: s}
 	t.Transition = explore.NewTransition(&t.state, func() {}, emit)
-	t.world()
+	t.worldSteps()
 	for n := range uint8(pods) {
 		t.pod(n)
 	}
 	for r := range uint8(replicas) {
-		t.Step(syncCache, r, 0, func() bool { return t.syncs(r) })
+		t.Step(syncCache, r, 0, func() bool { return t.syncCache(r) })
 	}
 	t.replica()
-	t.apiServer()
+	t.apiServerSteps()
 }
 
 // A transition creates the states that follow one.
@@ -97,7 +97,7 @@ func (i Invariant) String() string { return invariants[i] }
 func (t *transition) checkOwners() {
 	owners := 0
 	for _, p := range t.pods {
-		if p.alive && p.runs {
+		if p.alive && p.runsJob {
 			owners++
 		}
 	}

@@ -13,7 +13,7 @@ const states = 150_000
 func TestX02_MillionStatesWithoutAViolation(t *testing.T) {
 	t.Parallel()
 	// A worker stops its job before it acknowledges, so this one has nothing left to stop.
-	prove.Holds(t, Check(explore.Limits{States: states}), actionCount-1, stopJob)
+	prove.NoViolations(t, Check(explore.Limits{States: states}), actionCount-1, stopJob)
 }
 
 func TestX02_EveryRuleNeeded(t *testing.T) {
@@ -33,5 +33,5 @@ func TestTracesAreReadable(t *testing.T) {
 }
 
 func TestDocumentationNamesEveryRule(t *testing.T) {
-	prove.DocumentationNamesEveryRule(t, Removals)
+	prove.EveryRuleIsDocumented(t, Removals)
 }

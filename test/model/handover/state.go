@@ -15,7 +15,7 @@ const (
 // A list is what is published to a worker.
 type list struct {
 	version uint8
-	has     bool // it has the job
+	hasJob  bool // it has the job
 }
 
 // A record is a worker's list, and whether the worker may hold the job because of an earlier list.
@@ -38,18 +38,18 @@ type pod struct {
 	failed           bool // phase Failed, as the control plane sets it for pods of lost nodes
 	alive            bool // the process
 	file             list // what the kubelet has written
-	floor            uint8
-	loaded           uint8 // version of the list that the process has loaded; it answers with it
-	runs             bool
+	minVersion       uint8
+	loadedVersion    uint8 // version of the list that the process has loaded; it answers with it
+	runsJob          bool
 	restarted        bool
-	over             bool // it existed and is gone
+	ended            bool // it existed and is gone
 }
 
 // A create is the admitted pod 2 that is not stored yet.
 type create struct {
-	active bool
-	floor  uint8
-	after  uint8 // version of the worker's list that was published when it was admitted
+	active           bool
+	minVersion       uint8
+	publishedVersion uint8 // version of the worker's list that was published when it was admitted
 }
 
 // A write is a request in flight to the API server: an update, or a create.
@@ -66,18 +66,18 @@ type cache struct {
 }
 
 type state struct {
-	pods      [pods]pod
-	create    create
-	config    config
-	previous  [workers]list // lists before the newest ones: a kubelet may still have them
-	caches    [replicas]cache
-	leader    uint8
-	prepared  bool  // the leader has begun its term
-	ledger    uint8 // workers that may hold the job, where only the leader remembers it
-	write     write
-	late      write // of the former leader
-	left      Faults
-	violation Invariant
+	pods            [pods]pod
+	create          create
+	config          config
+	previous        [workers]list // lists before the newest ones: a kubelet may still have them
+	caches          [replicas]cache
+	leader          uint8
+	termBegun       bool  // the leader has begun its term
+	mayHoldInMemory uint8 // workers that may hold the job, where only the leader remembers it
+	write           write
+	lateWrite       write // of the former leader
+	remainingFaults Faults
+	violation       Invariant
 }
 
 // Faults holds how often each fault or change may happen, or may still happen.

@@ -10,32 +10,32 @@ import (
 	"github.com/swarm-io/swarm-operator/test/model/explore"
 )
 
-// enough is how many states a test of a model visits at least.
-const enough = 1_000_000
+// minStates is how many states a test of a model visits at least.
+const minStates = 1_000_000
 
-// Holds searches for violations, and expects that enough states are visited and that the actions up to last happen, but not those that the rules forbid.
-func Holds(t *testing.T, reports iter.Seq[explore.Report], last uint8, forbidden ...uint8) {
+// NoViolations searches for violations, and expects that enough states are visited and that the actions up to last happen, but not those that the rules forbid.
+func NoViolations(t *testing.T, reports iter.Seq[explore.Report], lastAction uint8, forbidden ...uint8) {
 	t.Helper()
 	states := 0
-	var taken [256]bool
+	var takenActions [256]bool
 	for report := range reports {
 		t.Log(report)
 		if report.Result.Violation != "" {
 			t.Errorf("scenario %q:\n%s", report.Scenario, report.Result.Story())
 		}
 		states += report.Result.States
-		for action := range taken {
-			taken[action] = taken[action] || report.Result.Taken[action]
+		for action := range takenActions {
+			takenActions[action] = takenActions[action] || report.Result.TakenActions[action]
 		}
 	}
-	if states < enough {
-		t.Errorf("%d states were visited, want %d", states, enough)
+	if states < minStates {
+		t.Errorf("%d states were visited, want %d", states, minStates)
 	}
 	for _, action := range forbidden {
-		taken[action] = !taken[action]
+		takenActions[action] = !takenActions[action]
 	}
-	for action := uint8(1); action <= last; action++ {
-		if !taken[action] {
+	for action := uint8(1); action <= lastAction; action++ {
+		if !takenActions[action] {
 			t.Errorf("action %d never happens in any scenario, so the search proves nothing about it, or happens against the rules", action)
 		}
 	}
@@ -62,8 +62,8 @@ func EveryRuleIsNeeded[S comparable, C any](t *testing.T, protocol explore.Proto
 	}
 }
 
-// DocumentationNamesEveryRule expects a row for each rule in the table of the page.
-func DocumentationNamesEveryRule[C any](t *testing.T, removals []explore.Removal[C]) {
+// EveryRuleIsDocumented expects a row for each rule in the table of the page.
+func EveryRuleIsDocumented[C any](t *testing.T, removals []explore.Removal[C]) {
 	t.Helper()
 	page, err := os.ReadFile("../../../docs/explanation/model.md")
 	if err != nil {
