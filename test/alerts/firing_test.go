@@ -11,31 +11,31 @@ import (
 )
 
 const (
-	step    = 30 * time.Second // between scrapes, and between evaluations
-	horizon = 2 * time.Hour
+	evaluationInterval = 30 * time.Second // between scrapes, and between evaluations
+	maxEvaluationTime  = 2 * time.Hour
 )
 
 // A story is what Prometheus sees, a value every step from 0 on: 1x3 is four times 1, 0+2x3 is 0 2 4 6, _ is a scrape that failed, and stale a
 // target that has gone.
-type story struct {
-	reason string
-	series string
-	begins time.Duration // when the trouble begins, if there is any
-	calm   time.Duration // from when on there must be no alert, if the story ends well
+type scenario struct {
+	reason    string
+	series    string
+	pendingAt time.Duration // when the trouble begins, if there is any
+	endsAt    time.Duration // from when on there must be no alert, if the story ends well
 }
 
-// play evaluates the alert at every step until it fires, and no longer than until the end.
-func play(t *testing.T, rule rulefmt.Rule, series string, from, end time.Duration) (time.Duration, *rules.Alert) {
+// evaluateUntilFiring evaluates the alert at every step until it fires, and no longer than until the end.
+func evaluateUntilFiring(t *testing.T, rule rulefmt.Rule, series string, start, end time.Duration) (time.Duration, *rules.Alert) {
 	t.Helper()
 	storage := promqltest.LoadedStorage(t, "load 30s\n"+strings.TrimLeft(series, "\n"))
 	engine := promqltest.NewTestEngine(t, false, 5*time.Minute, 1_000_000)
-	alert, query := engaged(t, rule), rules.EngineQueryFunc(engine, storage)
-	for at := time.Duration(0); at <= end; at += step {
+	alert, query := newAlertingRule(t, rule), rules.EngineQueryFunc(engine, storage)
+	for at := time.Duration(0); at <= end; at += evaluationInterval {
 		if _, err := alert.Eval(t.Context(), 0, time.Unix(0, 0).Add(at), query, nil, 0); err != nil {
 			t.Fatal(err)
 		}
 		for _, active := range alert.ActiveAlerts() {
-			if active.State == rules.StateFiring && at >= from {
+			if active.State == rules.StateFiring && at >= start {
 				return at, active
 			}
 		}
@@ -44,31 +44,31 @@ func play(t *testing.T, rule rulefmt.Rule, series string, from, end time.Duratio
 }
 
 func TestR23_O05_EveryAlertFiresWhenItShouldAndOnlyThen(t *testing.T) {
-	seen := map[string]bool{}
+	covered := map[string]bool{}
 	for _, rule := range alerts(t) {
-		seen[rule.Alert] = true
-		told := stories[rule.Alert]
-		if len(told.trouble) == 0 || len(told.peace) == 0 {
+		covered[rule.Alert] = true
+		scenarios := scenariosByAlert[rule.Alert]
+		if len(scenarios.firing) == 0 || len(scenarios.silent) == 0 {
 			t.Errorf("%s needs a story in which it fires and one in which it does not", rule.Alert)
 		}
-		for _, story := range told.trouble {
-			t.Run(rule.Alert+" fires when "+story.reason, func(t *testing.T) { fires(t, rule, story) })
+		for _, story := range scenarios.firing {
+			t.Run(rule.Alert+" fires when "+story.reason, func(t *testing.T) { expectFires(t, rule, story) })
 		}
-		for _, story := range told.peace {
-			t.Run(rule.Alert+" is silent when "+story.reason, func(t *testing.T) { staysSilent(t, rule, story) })
+		for _, story := range scenarios.silent {
+			t.Run(rule.Alert+" is silent when "+story.reason, func(t *testing.T) { expectSilent(t, rule, story) })
 		}
 	}
-	for name := range stories {
-		if !seen[name] {
+	for name := range scenariosByAlert {
+		if !covered[name] {
 			t.Errorf("there are stories of %s, which is no alert", name)
 		}
 	}
 }
 
-// fires when the trouble has lasted for the alert's period, neither earlier nor later.
-func fires(t *testing.T, rule rulefmt.Rule, story story) {
-	at, alert := play(t, rule, story.series, 0, horizon)
-	if want := story.begins + time.Duration(rule.For); alert == nil || at != want {
+// expectFires when the trouble has lasted for the alert's period, neither earlier nor later.
+func expectFires(t *testing.T, rule rulefmt.Rule, story scenario) {
+	at, alert := evaluateUntilFiring(t, rule, story.series, 0, maxEvaluationTime)
+	if want := story.pendingAt + time.Duration(rule.For); alert == nil || at != want {
 		t.Fatalf("it fires at %s (%v), want %s", at, alert != nil, want)
 	}
 	for _, name := range []string{"summary", "description"} {
@@ -79,8 +79,8 @@ func fires(t *testing.T, rule rulefmt.Rule, story story) {
 	t.Log(alert.Annotations.Get("description"))
 }
 
-func staysSilent(t *testing.T, rule rulefmt.Rule, story story) {
-	if at, alert := play(t, rule, story.series, story.calm, horizon); alert != nil {
+func expectSilent(t *testing.T, rule rulefmt.Rule, story scenario) {
+	if at, alert := evaluateUntilFiring(t, rule, story.series, story.endsAt, maxEvaluationTime); alert != nil {
 		t.Errorf("it fires at %s: %s", at, alert.Annotations.Get("description"))
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// others are the metrics that are not ours, with the labels that we choose by.
-var others = map[string][]string{
+// foreignMetrics are the metrics that are not ours, with the labels that we choose by.
+var foreignMetrics = map[string][]string{
 	// Prometheus
 	"up": {"job"},
 	// client-go and controller-runtime
@@ -25,7 +25,7 @@ var others = map[string][]string{
 
 // A foreign metric that is renamed, or whose labels are, would leave an alert behind that never fires again. The operator's own metrics
 // are compared with the alerts in test/integration/operator, on a running operator.
-func TestMetricsOfOthersHaveTheirLabels(t *testing.T) {
+func TestForeignMetricsHaveTheirLabels(t *testing.T) {
 	for _, rule := range alerts(t) {
 		expression, err := words.ParseExpr(rule.Expr)
 		if err != nil {
@@ -41,12 +41,12 @@ func TestMetricsOfOthersHaveTheirLabels(t *testing.T) {
 }
 
 func check(t *testing.T, alert string, selector *parser.VectorSelector) {
-	known, foreign := others[selector.Name]
+	allowed, foreign := foreignMetrics[selector.Name]
 	if !foreign {
 		t.Errorf("%s goes by %s, which is not known", alert, selector.Name)
 	}
 	for _, matcher := range selector.LabelMatchers {
-		if matcher.Name != model.MetricNameLabel && !slices.Contains(known, matcher.Name) {
+		if matcher.Name != model.MetricNameLabel && !slices.Contains(allowed, matcher.Name) {
 			t.Errorf("%s chooses %s by %s, which is not known of it", alert, selector.Name, matcher.Name)
 		}
 	}

@@ -48,18 +48,18 @@ func alerts(t *testing.T) []rulefmt.Rule {
 	if len(faults) > 0 {
 		t.Fatal(faults)
 	}
-	var found []rulefmt.Rule
+	var alertRules []rulefmt.Rule
 	for _, group := range groups.Groups {
-		found = append(found, group.Rules...)
+		alertRules = append(alertRules, group.Rules...)
 	}
-	if len(found) == 0 {
+	if len(alertRules) == 0 {
 		t.Fatal("there are no alerts")
 	}
-	return found
+	return alertRules
 }
 
-// engaged is an alert as Prometheus runs it.
-func engaged(t *testing.T, rule rulefmt.Rule) *rules.AlertingRule {
+// newAlertingRule is an alert as Prometheus runs it.
+func newAlertingRule(t *testing.T, rule rulefmt.Rule) *rules.AlertingRule {
 	t.Helper()
 	expression, err := words.ParseExpr(rule.Expr)
 	if err != nil {
@@ -69,18 +69,18 @@ func engaged(t *testing.T, rule rulefmt.Rule) *rules.AlertingRule {
 		labels.FromMap(rule.Labels), labels.FromMap(rule.Annotations), labels.EmptyLabels(), "", true, quiet)
 }
 
-func TestEveryAlertSaysWhatToDo(t *testing.T) {
+func TestEveryAlertIsDocumented(t *testing.T) {
 	page := text(t, "docs", "how-to", "alerts.md")
 	for _, rule := range alerts(t) {
-		severity, notes := rule.Labels["severity"], rule.Annotations
+		severity, annotations := rule.Labels["severity"], rule.Annotations
 		if severity != "critical" && severity != "warning" {
 			t.Errorf("%s: severity %q", rule.Alert, severity)
 		}
-		if notes["summary"] == "" || len(strings.Fields(notes["description"])) < 15 {
-			t.Errorf("%s says too little: %q", rule.Alert, notes)
+		if annotations["summary"] == "" || len(strings.Fields(annotations["description"])) < 15 {
+			t.Errorf("%s says too little: %q", rule.Alert, annotations)
 		}
-		if want := "docs/how-to/alerts.md#" + strings.ToLower(rule.Alert); notes["runbook_url"] != want {
-			t.Errorf("%s has runbook %q, want %q", rule.Alert, notes["runbook_url"], want)
+		if want := "docs/how-to/alerts.md#" + strings.ToLower(rule.Alert); annotations["runbook_url"] != want {
+			t.Errorf("%s has runbook %q, want %q", rule.Alert, annotations["runbook_url"], want)
 		}
 		row := "| [`" + rule.Alert + "`](#" + strings.ToLower(rule.Alert) + ") | " + severity + " | " + rule.For.String() + " |"
 		if !strings.Contains(page, "\n## "+rule.Alert+"\n") || !strings.Contains(page, row) {

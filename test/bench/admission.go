@@ -26,21 +26,21 @@ import (
 const (
 	// admissionTime is the operator's own histogram of its answers.
 	admissionTime = "swarm_webhook_request_duration_seconds"
-	// askedFor is how long the webhook is called at each rate.
-	askedFor = 10 * time.Second
-	// atOnce is how many requests may be in flight.
-	atOnce = 100
+	// admissionTestDuration is how long the webhook is called at each rate.
+	admissionTestDuration = 10 * time.Second
+	// maxInFlight is how many requests may be in flight.
+	maxInFlight = 100
 )
 
-// admissions calls the webhook as the API server does, at two rates. Times count from the moment a request was due, so that
+// measureAdmission calls the webhook as the API server does, at two rates. Times count from the moment a request was due, so that
 // one slow answer does not hide the delay of the requests behind it.
-func (b *bench) admissions(ctx context.Context) error {
-	bundle, err := b.cluster.authorities(ctx)
+func (b *bench) measureAdmission(ctx context.Context) error {
+	bundle, err := b.cluster.trustedCAs(ctx)
 	if err != nil {
 		return err
 	}
-	asker := newAsker(bundle)
-	if _, err := asker.storm(ctx, 10, time.Second); err != nil { // opens the connections
+	asker := newWebhookCaller(bundle)
+	if _, err := asker.callAtRate(ctx, 10, time.Second); err != nil { // opens the connections
 		return err
 	}
 	for _, pace := range []struct {
@@ -51,16 +51,16 @@ func (b *bench) admissions(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		since := time.Now()
-		took, err := b.stormed(ctx, asker, pace.rate)
+		start := time.Now()
+		took, err := b.callAndReportCost(ctx, asker, pace.rate)
 		if err != nil {
 			return err
 		}
-		if err := b.admitted(ctx, pace.rate, pace.target, before); err != nil {
+		if err := b.reportServerLatency(ctx, pace.rate, pace.target, before); err != nil {
 			return err
 		}
 		b.report.Time(fmt.Sprintf("the same as seen by who asks, p50 %.1f ms, p99", milliseconds(percentile(took, 50))), milliseconds(percentile(took, 99)), pace.target, "ms")
-		asked, err := b.asked(since)
+		asked, err := b.countRequests(start)
 		if err != nil {
 			return err
 		}
@@ -69,14 +69,14 @@ func (b *bench) admissions(ctx context.Context) error {
 	return nil
 }
 
-// admitted returns what the operator's histogram has counted since a reading.
-func (b *bench) admitted(ctx context.Context, rate int, target float64, before reading) error {
+// reportServerLatency returns what the operator's histogram has counted since a reading.
+func (b *bench) reportServerLatency(ctx context.Context, rate int, target float64, before metricsSnapshot) error {
 	after, err := b.operator.read(ctx)
 	if err != nil {
 		return err
 	}
 	placed := `outcome="placed"`
-	took, count := bound(before.buckets(admissionTime), after.buckets(admissionTime), .99)
+	took, count := quantileBound(before.buckets(admissionTime), after.buckets(admissionTime), .99)
 	if good := int(after.sum(admissionTime+"_count", placed) - before.sum(admissionTime+"_count", placed)); good != count {
 		return fmt.Errorf("only %d of %d pods were given a place", good, count)
 	}
@@ -84,61 +84,61 @@ func (b *bench) admitted(ctx context.Context, rate int, target float64, before r
 	return nil
 }
 
-// stormed calls the webhook for a while, and reports what that cost the operator.
-func (b *bench) stormed(ctx context.Context, asker asker, rate int) ([]time.Duration, error) {
-	before, err := b.operator.worked()
+// callAndReportCost calls the webhook for a while, and reports what that cost the operator.
+func (b *bench) callAndReportCost(ctx context.Context, asker webhookCaller, rate int) ([]time.Duration, error) {
+	before, err := b.operator.cpuTime()
 	if err != nil {
 		return nil, err
 	}
-	took, err := asker.storm(ctx, rate, askedFor)
+	took, err := asker.callAtRate(ctx, rate, admissionTestDuration)
 	if err != nil {
 		return nil, err
 	}
-	after, err := b.operator.worked()
+	after, err := b.operator.cpuTime()
 	fmt.Printf("  %d admissions, %s of work each; load of the machine %s\n", len(took), ((after - before) / time.Duration(len(took))).Round(time.Microsecond), load())
 	return took, err
 }
 
 // An asker calls the webhook.
-type asker struct{ client *http.Client }
+type webhookCaller struct{ client *http.Client }
 
-func newAsker(bundle []byte) asker {
+func newWebhookCaller(bundle []byte) webhookCaller {
 	trusted := x509.NewCertPool()
 	trusted.AppendCertsFromPEM(bundle)
-	return asker{&http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{
-		TLSClientConfig: &tls.Config{RootCAs: trusted, MinVersion: tls.VersionTLS13}, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: atOnce,
+	return webhookCaller{&http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{
+		TLSClientConfig: &tls.Config{RootCAs: trusted, MinVersion: tls.VersionTLS13}, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: maxInFlight,
 	}}}
 }
 
-// storm sends so many requests per second, and returns how long the answers took, shortest first.
-func (a asker) storm(ctx context.Context, rate int, length time.Duration) ([]time.Duration, error) {
+// callAtRate sends so many requests per second, and returns how long the answers took, shortest first.
+func (a webhookCaller) callAtRate(ctx context.Context, rate int, length time.Duration) ([]time.Duration, error) {
 	count := int(length.Seconds()) * rate
-	took, failed := make([]time.Duration, count), make([]error, count)
-	var under sync.WaitGroup
-	room := make(chan struct{}, atOnce)
+	took, errs := make([]time.Duration, count), make([]error, count)
+	var group sync.WaitGroup
+	semaphore := make(chan struct{}, maxInFlight)
 	begun := time.Now()
 	for n := range count {
 		due := begun.Add(time.Duration(n) * time.Second / time.Duration(rate))
 		time.Sleep(time.Until(due))
-		room <- struct{}{}
-		under.Go(func() {
-			defer func() { <-room }()
-			failed[n] = a.ask(ctx, n)
+		semaphore <- struct{}{}
+		group.Go(func() {
+			defer func() { <-semaphore }()
+			errs[n] = a.call(ctx, n)
 			took[n] = time.Since(due)
 		})
 	}
-	under.Wait()
+	group.Wait()
 	slices.Sort(took)
-	return took, errors.Join(failed...)
+	return took, errors.Join(errs...)
 }
 
-// ask sends a review of a pod that is never created.
-func (a asker) ask(ctx context.Context, n int) error {
+// call sends a review of a pod that is never created.
+func (a webhookCaller) call(ctx context.Context, n int) error {
 	body, err := review(n)
 	if err != nil {
 		return err
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://127.0.0.1:"+hookPort+placement.Path, bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://127.0.0.1:"+webhookPort+placement.Path, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
@@ -171,7 +171,7 @@ func review(n int) ([]byte, error) {
 		pod.Name = fmt.Sprintf("%s-%d", owner.Name, n%spreadReplicas)
 	}
 	pod.OwnerReferences = []metav1.OwnerReference{owner}
-	raw, err := json.Marshal(pod)
+	encoded, err := json.Marshal(pod)
 	if err != nil {
 		return nil, err
 	}
@@ -180,7 +180,7 @@ func review(n int) ([]byte, error) {
 		Request: &admissionv1.AdmissionRequest{
 			UID: types.UID(fmt.Sprintf("%d-%d", time.Now().UnixNano(), n)), Kind: metav1.GroupVersionKind{Version: "v1", Kind: "Pod"},
 			Resource: metav1.GroupVersionResource{Version: "v1", Resource: "pods"}, Namespace: space, Name: pod.Name,
-			Operation: admissionv1.Create, Object: runtime.RawExtension{Raw: raw}, DryRun: new(true),
+			Operation: admissionv1.Create, Object: runtime.RawExtension{Raw: encoded}, DryRun: new(true),
 		},
 	})
 }

@@ -86,9 +86,9 @@ func (c *cluster) swarm(ctx context.Context, name string, agents, slots int32) e
 	return c.swarmIn(ctx, space, name, agents, slots)
 }
 
-func (c *cluster) swarmIn(ctx context.Context, in, name string, agents, slots int32) error {
+func (c *cluster) swarmIn(ctx context.Context, ns, name string, agents, slots int32) error {
 	swarm := &v1alpha1.Swarm{
-		ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: name},
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name},
 		Spec: v1alpha1.SwarmSpec{Replicas: &agents, MaxAgents: max(agents, 10), Tasks: keepFinished, Agents: []v1alpha1.AgentType{{
 			Type: "worker", Slots: slots,
 			Runtime:  &v1alpha1.AgentRuntime{Exec: &v1alpha1.ExecRuntime{Command: []string{"/simulated"}}},
@@ -98,13 +98,13 @@ func (c *cluster) swarmIn(ctx context.Context, in, name string, agents, slots in
 	return c.api.Create(ctx, swarm)
 }
 
-// ready waits until every swarm is ready.
-func (c *cluster) ready(ctx context.Context) error { return c.readyIn(ctx, space) }
+// awaitSwarmsReady waits until every swarm is ready.
+func (c *cluster) awaitSwarmsReady(ctx context.Context) error { return c.readyIn(ctx, space) }
 
-func (c *cluster) readyIn(ctx context.Context, in string) error {
+func (c *cluster) readyIn(ctx context.Context, ns string) error {
 	return wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, 5*time.Minute, true, func(ctx context.Context) (bool, error) {
 		swarms := &v1alpha1.SwarmList{}
-		if err := c.api.List(ctx, swarms, client.InNamespace(in)); err != nil {
+		if err := c.api.List(ctx, swarms, client.InNamespace(ns)); err != nil {
 			return false, err
 		}
 		for n := range swarms.Items {
@@ -121,33 +121,33 @@ func (c *cluster) task(ctx context.Context, name, swarm string, length time.Dura
 	return c.taskIn(ctx, space, name, swarm, length)
 }
 
-func (c *cluster) taskIn(ctx context.Context, in, name, swarm string, length time.Duration) error {
+func (c *cluster) taskIn(ctx context.Context, ns, name, swarm string, length time.Duration) error {
 	payload, err := json.Marshal(map[string]int64{"milliseconds": length.Milliseconds()})
 	if err != nil {
 		return err
 	}
 	return c.api.Create(ctx, &v1alpha1.Task{
-		ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: name},
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name},
 		Spec:       v1alpha1.TaskSpec{SwarmRef: v1alpha1.SwarmReference{Name: swarm}, Payload: &apiextensionsv1.JSON{Raw: payload}},
 	})
 }
 
-// finished watches tasks and reports when each is completed, until the context ends.
-func (c *cluster) finished(ctx context.Context) (<-chan string, error) {
+// watchCompleted watches tasks and reports when each is completed, until the context ends.
+func (c *cluster) watchCompleted(ctx context.Context) (<-chan string, error) {
 	watching, err := c.watch(ctx, &v1alpha1.TaskList{})
 	if err != nil {
 		return nil, err
 	}
-	names := make(chan string, 1024)
+	completed := make(chan string, 1024)
 	go func() {
 		defer watching.Stop()
 		for event := range watching.ResultChan() {
 			if task, isTask := event.Object.(*v1alpha1.Task); isTask && task.Status.Phase.Final() {
-				names <- task.Name
+				completed <- task.Name
 			}
 		}
 	}()
-	return names, nil
+	return completed, nil
 }
 
 // serverTime is the processor time that the API server and etcd have used so far.

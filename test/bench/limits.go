@@ -21,19 +21,19 @@ import (
 )
 
 const (
-	leaderMemory = 200 // MB
-	etcdGrowth   = 20  // MB, of the mesh
-	backWrites   = 2   // a second, for an agent that hands everything back
-	payloadTasks = 2_000
-	payloadBytes = 512 << 10
-	foreign      = 1_000           // ConfigMaps
-	foreignBytes = 1<<20 - 1<<10   // the largest that the API server takes, less what the rest of the object may have
-	foreignTime  = 6 * time.Minute // to create them
-	meshAgents   = 1_000           // the most that a swarm may have
-	meshChange   = 10              // agents fewer, and then more again
-	meshScalings = 10              // and so many times in all
-	calm         = 5 * time.Second // after each step, in which the memory of the operator may still grow
-	sampleEvery  = 50 * time.Millisecond
+	leaderMemory      = 200 // MB
+	etcdGrowth        = 20  // MB, of the mesh
+	maxHandBackWrites = 2   // a second, for an agent that hands everything back
+	payloadTasks      = 2_000
+	payloadBytes      = 512 << 10
+	foreign           = 1_000           // ConfigMaps
+	foreignBytes      = 1<<20 - 1<<10   // the largest that the API server takes, less what the rest of the object may have
+	foreignTime       = 6 * time.Minute // to create them
+	meshAgents        = 1_000           // the most that a swarm may have
+	meshChange        = 10              // agents fewer, and then more again
+	meshScalings      = 10              // and so many times in all
+	settlePause       = 5 * time.Second // after each step, in which the memory of the operator may still grow
+	sampleEvery       = 50 * time.Millisecond
 )
 
 // limits measures what one tenant can cost the operator, etcd and another tenant. The mesh comes first, because it measures
@@ -43,7 +43,7 @@ func (b *bench) limits(ctx context.Context) error {
 		if err := b.cluster.clear(ctx, &v1alpha1.TaskList{}, &v1alpha1.Task{}); err != nil {
 			return err
 		}
-		if err := b.anew(ctx); err != nil {
+		if err := b.restart(ctx); err != nil {
 			return err
 		}
 		if err := measure(ctx); err != nil {
@@ -53,25 +53,25 @@ func (b *bench) limits(ctx context.Context) error {
 	return nil
 }
 
-// mostMemory runs a step and returns the largest resident set of the operator in MB, until a little later.
-func (b *bench) mostMemory(ctx context.Context, something func(context.Context) error) (float64, error) {
-	var most atomic.Int64
+// peakMemory runs a step and returns the largest resident set of the operator in MB, until a little later.
+func (b *bench) peakMemory(ctx context.Context, step func(context.Context) error) (float64, error) {
+	var peak atomic.Int64
 	watching, stop := context.WithCancel(ctx)
-	var watch sync.WaitGroup
-	watch.Go(func() {
+	var watcher sync.WaitGroup
+	watcher.Go(func() {
 		wait.UntilWithContext(watching, func(context.Context) {
 			if now, err := b.operator.memory(); err == nil {
-				most.Store(max(most.Load(), int64(now*1000)))
+				peak.Store(max(peak.Load(), int64(now*1000)))
 			}
 		}, sampleEvery)
 	})
-	err := something(ctx)
+	err := step(ctx)
 	if err == nil {
-		err = pause(ctx, calm)
+		err = pause(ctx, settlePause)
 	}
 	stop()
-	watch.Wait()
-	return float64(most.Load()) / 1000, err
+	watcher.Wait()
+	return float64(peak.Load()) / 1000, err
 }
 
 func pause(ctx context.Context, length time.Duration) error {
@@ -86,15 +86,15 @@ func pause(ctx context.Context, length time.Duration) error {
 // mesh measures a mesh of the largest size that is scaled down and up again.
 func (b *bench) mesh(ctx context.Context) error {
 	fmt.Printf("waiting for a mesh of %d agents\n", meshAgents)
-	var grown float64
-	memory, err := b.mostMemory(ctx, func(ctx context.Context) error {
+	var growth float64
+	memory, err := b.peakMemory(ctx, func(ctx context.Context) error {
 		if err := b.cluster.swarm(ctx, "mesh", meshAgents, 1); err != nil {
 			return err
 		}
 		if err := b.cluster.sized(ctx, "mesh", meshAgents); err != nil {
 			return err
 		}
-		if err := b.settle(ctx); err != nil {
+		if err := b.awaitQuiet(ctx); err != nil {
 			return err
 		}
 		before, err := b.cluster.storage(ctx)
@@ -106,17 +106,17 @@ func (b *bench) mesh(ctx context.Context) error {
 				return err
 			}
 		}
-		if err := b.settle(ctx); err != nil {
+		if err := b.awaitQuiet(ctx); err != nil {
 			return err
 		}
 		after, err := b.cluster.storage(ctx)
-		grown = after - before
+		growth = after - before
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	b.reportMesh(memory, grown)
+	b.reportMesh(memory, growth)
 	return nil
 }
 
@@ -145,7 +145,7 @@ func (c *cluster) resize(ctx context.Context, name string, replicas int32) error
 
 // sized waits until so many agents of a swarm are ready, and no others exist.
 func (c *cluster) sized(ctx context.Context, name string, agents int32) error {
-	err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, patient, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, podTimeout, true, func(ctx context.Context) (bool, error) {
 		swarm := &v1alpha1.Swarm{}
 		err := c.api.Get(ctx, client.ObjectKey{Namespace: space, Name: name}, swarm)
 		return swarm.Status.ObservedGeneration == swarm.Generation && swarm.Status.ReadyAgents == agents && swarm.Status.ActiveAgents == agents, err
@@ -179,7 +179,7 @@ func (b *bench) sharedPayload(ctx context.Context) error {
 	if err := b.cluster.swarm(ctx, "payload", 5, 2); err != nil {
 		return err
 	}
-	if err := b.cluster.ready(ctx); err != nil {
+	if err := b.cluster.awaitSwarmsReady(ctx); err != nil {
 		return err
 	}
 	if err := b.cluster.setMode(ctx, "payload", v1alpha1.SwarmPaused); err != nil {
@@ -191,14 +191,14 @@ func (b *bench) sharedPayload(ctx context.Context) error {
 	if err := b.cluster.api.Create(ctx, large); err != nil {
 		return fmt.Errorf("create the payload: %w", err)
 	}
-	memory, err := b.mostMemory(ctx, func(ctx context.Context) error {
-		if err := each(ctx, payloadTasks, b.cluster.payloadTask); err != nil {
+	memory, err := b.peakMemory(ctx, func(ctx context.Context) error {
+		if err := forEach(ctx, payloadTasks, b.cluster.payloadTask); err != nil {
 			return err
 		}
-		if err := pause(ctx, calm); err != nil {
+		if err := pause(ctx, settlePause); err != nil {
 			return err
 		}
-		finished, err := b.cluster.finished(ctx)
+		finished, err := b.cluster.watchCompleted(ctx)
 		if err != nil {
 			return err
 		}
@@ -225,7 +225,7 @@ func (c *cluster) payloadTask(ctx context.Context, n int) error {
 // foreignConfigs measures ConfigMaps that do not concern the operator: while they are created, and when an operator starts with them.
 func (b *bench) foreignConfigs(ctx context.Context) error {
 	count := 0
-	growing, err := b.mostMemory(ctx, func(ctx context.Context) error {
+	duringCreation, err := b.peakMemory(ctx, func(ctx context.Context) error {
 		var err error
 		count, err = b.cluster.createForeign(ctx)
 		return err
@@ -234,13 +234,13 @@ func (b *bench) foreignConfigs(ctx context.Context) error {
 		return err
 	}
 	b.operator.stop()
-	if b.operator, err = b.cluster.operate(ctx); err != nil {
+	if b.operator, err = b.cluster.startOperator(ctx); err != nil {
 		return err
 	}
-	starting, err := b.mostMemory(ctx, b.operator.ready)
-	b.reportForeign(count, max(growing, starting))
+	starting, err := b.peakMemory(ctx, b.operator.awaitLeading)
+	b.reportForeign(count, max(duringCreation, starting))
 	// One by one: for a collective deletion, the API server would list all of them.
-	return errors.Join(err, each(ctx, count, func(ctx context.Context, n int) error {
+	return errors.Join(err, forEach(ctx, count, func(ctx context.Context, n int) error {
 		return client.IgnoreNotFound(b.cluster.api.Delete(ctx, foreignConfig(n)))
 	}))
 }
@@ -252,22 +252,22 @@ func (b *bench) reportForeign(created int, memory float64) {
 
 // createForeign creates as many large ConfigMaps as the machine can in time.
 func (c *cluster) createForeign(ctx context.Context) (int, error) {
-	var made atomic.Int64
+	var created atomic.Int64
 	limited, cancel := context.WithTimeout(ctx, foreignTime)
 	defer cancel()
-	err := each(limited, foreign, func(ctx context.Context, n int) error {
+	err := forEach(limited, foreign, func(ctx context.Context, n int) error {
 		one := foreignConfig(n)
 		one.Data = map[string]string{"text": strings.Repeat("x", foreignBytes)}
 		if err := c.api.Create(ctx, one); err != nil {
 			return fmt.Errorf("create a foreign ConfigMap: %w", err)
 		}
-		made.Add(1)
+		created.Add(1)
 		return nil
 	})
 	if limited.Err() != nil && ctx.Err() == nil {
 		err = nil // the row says that it was not reached
 	}
-	return int(made.Load()), err
+	return int(created.Load()), err
 }
 
 func foreignConfig(n int) *corev1.ConfigMap {

@@ -43,9 +43,9 @@ var parts = []string{"rest", "tasks", "idle", "pools", "spread", "limits", "queu
 // partLimit is how long the measures of a part may take.
 const partLimit = 20 * time.Minute
 
-// measured are the packages that a part measures. Its numbers also depend on every package that these import, and are stale
+// measuredPackages are the packages that a part measures. Its numbers also depend on every package that these import, and are stale
 // once one of them has changed.
-var measured = map[string][]string{
+var measuredPackages = map[string][]string{
 	"rest":   {"kit"},
 	"tasks":  swarms,
 	"queue":  swarms,
@@ -70,13 +70,13 @@ type bench struct {
 	ceiling  float64 // tasks per second, once measured
 }
 
-// starts are when agents began tasks, by name.
-var starts sync.Map
+// startTimes are when agents began tasks, by name.
+var startTimes sync.Map
 
 // measures are the measurements of a part.
 func (b *bench) measures(part string) ([]func(context.Context) error, error) {
 	all := map[string][]func(context.Context) error{
-		"rest": {b.rest}, "tasks": {b.writes, b.throughput, b.latency}, "queue": {b.queue}, "idle": {b.idle}, "pools": {b.pools}, "spread": {b.spread},
+		"rest": {b.measureIdleMemory}, "tasks": {b.writes, b.throughput, b.latency}, "queue": {b.queue}, "idle": {b.idle}, "pools": {b.pools}, "spread": {b.spread},
 		"limits": {b.limits},
 	}
 	found, known := all[part]
@@ -91,7 +91,7 @@ func run(ctx context.Context, results string, quiet time.Duration, only []string
 	if err != nil {
 		return err
 	}
-	operator, err := cluster.operate(ctx)
+	operator, err := cluster.startOperator(ctx)
 	if err != nil {
 		return err
 	}
@@ -102,28 +102,28 @@ func run(ctx context.Context, results string, quiet time.Duration, only []string
 	defer agents.Stop()
 	b := &bench{cluster: cluster, operator: operator, quiet: quiet}
 	defer func() { b.operator.stop() }()
-	var missed []error
+	var missedErr []error
 	for _, part := range only {
-		err := b.take(ctx, part)
+		err := b.runPart(ctx, part)
 		if ctx.Err() != nil || b.report == nil {
 			return err // interrupted, or not started: earlier numbers are kept
 		}
-		missed = append(missed, err, b.report.Close(results))
+		missedErr = append(missedErr, err, b.report.Close(results))
 		if err != nil {
 			break
 		}
 	}
-	return errors.Join(missed...)
+	return errors.Join(missedErr...)
 }
 
-// take runs the measurements of a part.
-func (b *bench) take(ctx context.Context, part string) error {
+// runPart runs the measurements of a part.
+func (b *bench) runPart(ctx context.Context, part string) error {
 	b.report = nil
 	measures, err := b.measures(part)
 	if err != nil {
 		return err
 	}
-	folders, err := report.Dependencies(ctx, measured[part]...)
+	folders, err := report.Dependencies(ctx, measuredPackages[part]...)
 	if err != nil {
 		return err
 	}
@@ -142,7 +142,7 @@ func (b *bench) take(ctx context.Context, part string) error {
 
 // work lasts as long as its payload says.
 func work(ctx context.Context, task agent.Task, _ agent.Report) (any, error) {
-	starts.Store(task.Name, time.Now())
+	startTimes.Store(task.Name, time.Now())
 	var payload struct {
 		Milliseconds int `json:"milliseconds"`
 	}

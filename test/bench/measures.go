@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	sampled   = 20 // tasks of each length whose writes are counted
-	perSecond = 20 // of them are created
-	paced     = 20 * time.Second
+	sampled       = 20 // tasks of each length whose writes are counted
+	perSecond     = 20 // of them are created
+	pacedDuration = 20 * time.Second
 )
 
-// rest measures the memory of an idle operator.
-func (b *bench) rest(ctx context.Context) error {
-	if err := b.operator.ready(ctx); err != nil {
+// measureIdleMemory measures the memory of an idle operator.
+func (b *bench) measureIdleMemory(ctx context.Context) error {
+	if err := b.operator.awaitLeading(ctx); err != nil {
 		return err
 	}
 	memory, err := b.operator.memory()
@@ -31,89 +31,89 @@ func (b *bench) writes(ctx context.Context) error {
 	if err := b.cluster.swarm(ctx, "bench", 5, 8); err != nil {
 		return err
 	}
-	if err := b.cluster.ready(ctx); err != nil {
+	if err := b.cluster.awaitSwarmsReady(ctx); err != nil {
 		return err
 	}
-	for _, sort := range []struct {
+	for _, kindOfTasks := range []struct {
 		name   string
 		length time.Duration
 		target float64
 	}{{"short", 100 * time.Millisecond, 1}, {"long", 3 * time.Second, 2}} {
 		since := time.Now()
-		if _, err := b.run(ctx, sort.name, sampled, sort.length, time.Second/perSecond); err != nil {
+		if _, err := b.run(ctx, kindOfTasks.name, sampled, kindOfTasks.length, time.Second/perSecond); err != nil {
 			return err
 		}
-		cost, err := b.costs(since)
+		cost, err := b.writesPerTask(since)
 		if err != nil {
 			return err
 		}
-		b.report.Count(fmt.Sprintf("operator writes per task of %s", sort.length), cost, sort.target, "writes")
+		b.report.Count(fmt.Sprintf("operator writes per task of %s", kindOfTasks.length), cost, kindOfTasks.target, "writes")
 	}
 	return nil
 }
 
-// costs is the mean number of writes to a task.
-func (b *bench) costs(since time.Time) (float64, error) {
-	all, err := b.cluster.writes(since)
+// writesPerTask is the mean number of writes to a task.
+func (b *bench) writesPerTask(since time.Time) (float64, error) {
+	requests, err := b.cluster.writes(since)
 	if err != nil {
 		return 0, err
 	}
-	written := 0
-	for _, request := range all {
+	writes := 0
+	for _, request := range requests {
 		if request.Object.Resource == "tasks" || request.Object.Resource == "events" {
-			written++
+			writes++
 		}
 	}
-	return float64(written) / sampled, nil
+	return float64(writes) / sampled, nil
 }
 
 // run creates tasks at a pace and returns the times from creation to start, as seen by the agent, and to completion, as seen by a watch.
 func (b *bench) run(ctx context.Context, name string, count int, length, pace time.Duration) (latencies, error) {
 	watching, stop := context.WithTimeout(ctx, time.Duration(count)*pace+length+time.Minute)
 	defer stop()
-	finished, err := b.cluster.finished(watching)
+	finished, err := b.cluster.watchCompleted(watching)
 	if err != nil {
 		return latencies{}, err
 	}
-	created, failed := make([]time.Time, count), make(chan error, 1)
+	created, errs := make([]time.Time, count), make(chan error, 1)
 	begin := time.Now()
 	go func() {
 		for n := range count {
 			time.Sleep(time.Until(begin.Add(time.Duration(n) * pace)))
 			created[n] = time.Now()
 			if err := b.cluster.task(ctx, fmt.Sprintf("%s-%05d", name, n), "bench", length); err != nil {
-				failed <- err
+				errs <- err
 				return
 			}
 		}
 	}()
 	var took latencies
-	seen := map[string]bool{}
-	for len(took.completed) < count {
+	completed := map[string]bool{}
+	for len(took.toCompletion) < count {
 		select {
 		case task := <-finished:
 			var n int
-			if _, err := fmt.Sscanf(task, name+"-%05d", &n); err != nil || seen[task] {
+			if _, err := fmt.Sscanf(task, name+"-%05d", &n); err != nil || completed[task] {
 				continue
 			}
-			seen[task] = true
-			took.completed = append(took.completed, time.Since(created[n]))
-			if started, known := starts.Load(task); known {
-				took.started = append(took.started, started.(time.Time).Sub(created[n]))
+			completed[task] = true
+			took.toCompletion = append(took.toCompletion, time.Since(created[n]))
+			if startedAt, known := startTimes.Load(task); known {
+				took.toStart = append(took.toStart, startedAt.(time.Time).Sub(created[n]))
 			}
-		case err := <-failed:
+		case err := <-errs:
 			return latencies{}, err
 		case <-watching.Done():
-			return latencies{}, fmt.Errorf("only %d of %d tasks %q were done in time", len(took.completed), count, name)
+			return latencies{}, fmt.Errorf("only %d of %d tasks %q were done in time", len(took.toCompletion), count, name)
 		}
 	}
-	slices.Sort(took.completed)
-	slices.Sort(took.started)
+	slices.Sort(took.toCompletion)
+	slices.Sort(took.toStart)
 	return took, nil
 }
 
 // latencies are sorted times since the creation of tasks.
-type latencies struct{ started, completed []time.Duration }
+type latencies struct{ toStart, toCompletion []time.Duration }
 
 // latency measures how long tasks of zero duration take on warm agents, at three rates. The last rate is half of the
 // throughput that was measured before.
@@ -132,7 +132,7 @@ func (b *bench) latencyAt(ctx context.Context, rate float64) error {
 		b.reportLatency("half of the throughput", latencies{})
 		return nil
 	}
-	count := int(paced.Seconds() * rate)
+	count := int(pacedDuration.Seconds() * rate)
 	took, err := b.run(ctx, fmt.Sprintf("paced%.0f", rate), count, 0, time.Duration(float64(time.Second)/rate))
 	if err != nil {
 		return err
@@ -148,7 +148,7 @@ func (b *bench) reportLatency(rate string, took latencies) {
 		percent int
 		target  float64
 	}{
-		{"start", took.started, 50, 10}, {"start", took.started, 99, 100}, {"Completed", took.completed, 50, 50}, {"Completed", took.completed, 99, 250},
+		{"start", took.toStart, 50, 10}, {"start", took.toStart, 99, 100}, {"Completed", took.toCompletion, 50, 50}, {"Completed", took.toCompletion, 99, 250},
 	} {
 		line := report.Line{Measure: fmt.Sprintf("create to %s, %s, p%d", row.way, rate, row.percent), Target: row.target, Unit: "ms", NotReached: len(row.took) == 0}
 		if !line.NotReached {
@@ -171,31 +171,31 @@ func (b *bench) idle(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := b.cluster.ready(ctx); err != nil {
+	if err := b.cluster.awaitSwarmsReady(ctx); err != nil {
 		return err
 	}
-	if err := b.settle(ctx); err != nil {
+	if err := b.awaitQuiet(ctx); err != nil {
 		return err
 	}
-	since, before := time.Now(), b.operator.lines.Load()
+	start, before := time.Now(), b.operator.lines.Load()
 	fmt.Printf("watching 100 idle swarms of 3 agents for %s\n", b.quiet)
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-time.After(b.quiet):
 	}
-	written, err := b.cluster.writes(since)
+	writes, err := b.cluster.writes(start)
 	if err != nil {
 		return err
 	}
 	kinds := map[string]int{}
-	for _, request := range written {
+	for _, request := range writes {
 		kinds[request.Verb+" "+request.Object.Resource]++
 	}
 	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
 		fmt.Printf("  written although idle: %d x %s\n", kinds[kind], kind)
 	}
-	b.report.Count(fmt.Sprintf("writes of the operator in %s, 100 idle swarms of 3 agents", b.quiet), float64(len(written)), 0, "writes")
+	b.report.Count(fmt.Sprintf("writes of the operator in %s, 100 idle swarms of 3 agents", b.quiet), float64(len(writes)), 0, "writes")
 	b.report.Count(fmt.Sprintf("log lines of the operator in %s, 100 idle swarms of 3 agents", b.quiet), float64(b.operator.lines.Load()-before), 0, "lines")
 	memory, err := b.operator.memory()
 	if err != nil {
@@ -205,8 +205,8 @@ func (b *bench) idle(ctx context.Context) error {
 	return nil
 }
 
-// settle waits until the operator has written nothing for a while: numbers of tasks are written late.
-func (b *bench) settle(ctx context.Context) error {
+// awaitQuiet waits until the operator has written nothing for a while: numbers of tasks are written late.
+func (b *bench) awaitQuiet(ctx context.Context) error {
 	const silence = 15 * time.Second
 	for {
 		written, err := b.cluster.writes(time.Now().Add(-silence))

@@ -17,7 +17,7 @@ import (
 )
 
 // A reading is the operator's metrics at one moment.
-type reading []sample
+type metricsSnapshot []sample
 
 type sample struct {
 	name, labels string // the labels as they are written
@@ -25,7 +25,7 @@ type sample struct {
 }
 
 // read reads the operator's metrics.
-func (o *operator) read(ctx context.Context) (reading, error) {
+func (o *operator) read(ctx context.Context) (metricsSnapshot, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1:"+metricsPort+"/metrics", nil)
 	if err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func (o *operator) linked(ctx context.Context) (float64, error) {
 
 // awaitLinked waits until so many agents are linked. After a restart of the operator they return one by one.
 func (o *operator) awaitLinked(ctx context.Context, agents float64) error {
-	if err := o.ready(ctx); err != nil {
+	if err := o.awaitLeading(ctx); err != nil {
 		return err
 	}
 	return wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
@@ -55,7 +55,7 @@ func (o *operator) awaitLinked(ctx context.Context, agents float64) error {
 	})
 }
 
-func samples(text io.Reader) (all reading, err error) {
+func samples(text io.Reader) (snapshot metricsSnapshot, err error) {
 	scanner := bufio.NewScanner(text)
 	for scanner.Scan() {
 		series, value, found := cutLast(scanner.Text(), " ")
@@ -67,9 +67,9 @@ func samples(text io.Reader) (all reading, err error) {
 			return nil, fmt.Errorf("read metrics: %w", err)
 		}
 		name, labels, _ := strings.Cut(series, "{")
-		all = append(all, sample{name, labels, number})
+		snapshot = append(snapshot, sample{name, labels, number})
 	}
-	return all, scanner.Err()
+	return snapshot, scanner.Err()
 }
 
 func cutLast(text, separator string) (before, after string, found bool) {
@@ -80,46 +80,46 @@ func cutLast(text, separator string) (before, after string, found bool) {
 }
 
 // sum adds up the samples that have this name and, among their labels, these.
-func (r reading) sum(name string, labels ...string) (total float64) {
+func (r metricsSnapshot) sum(name string, labels ...string) (total float64) {
 	for _, one := range r {
-		if one.name == name && one.has(labels) {
+		if one.name == name && one.hasLabels(labels) {
 			total += one.value
 		}
 	}
 	return total
 }
 
-func (s sample) has(labels []string) bool {
+func (s sample) hasLabels(labels []string) bool {
 	return !slices.ContainsFunc(labels, func(label string) bool { return !strings.Contains(s.labels, label) })
 }
 
 // buckets are those of a histogram, by upper bound.
-func (r reading) buckets(name string, labels ...string) map[float64]float64 {
-	all := map[float64]float64{}
-	for _, one := range r {
-		_, bound, found := strings.Cut(one.labels, `le="`)
-		if one.name != name+"_bucket" || !found || !one.has(labels) {
+func (r metricsSnapshot) buckets(name string, labels ...string) map[float64]float64 {
+	buckets := map[float64]float64{}
+	for _, s := range r {
+		_, bound, found := strings.Cut(s.labels, `le="`)
+		if s.name != name+"_bucket" || !found || !s.hasLabels(labels) {
 			continue
 		}
 		bound, _, _ = strings.Cut(bound, `"`)
 		if limit, err := strconv.ParseFloat(bound, 64); err == nil {
-			all[limit] += one.value
+			buckets[limit] += s.value
 		}
 	}
-	return all
+	return buckets
 }
 
-// bound returns the upper bound of the bucket that contains a quantile of the observations between two readings, and their number.
-func bound(before, after map[float64]float64, share float64) (limit time.Duration, observed int) {
+// quantileBound returns the upper bound of the bucket that contains a quantile of the observations between two readings, and their number.
+func quantileBound(before, after map[float64]float64, share float64) (limit time.Duration, observed int) {
 	total := after[math.Inf(1)] - before[math.Inf(1)]
-	least := math.Inf(1)
+	threshold := math.Inf(1)
 	for each, count := range after {
-		if count-before[each] >= share*total && cmp.Less(each, least) {
-			least = each
+		if count-before[each] >= share*total && cmp.Less(each, threshold) {
+			threshold = each
 		}
 	}
-	if math.IsInf(least, 1) {
+	if math.IsInf(threshold, 1) {
 		return time.Hour, int(total)
 	}
-	return time.Duration(least * float64(time.Second)), int(total)
+	return time.Duration(threshold * float64(time.Second)), int(total)
 }

@@ -36,11 +36,11 @@ type operator struct {
 	command *exec.Cmd
 	group   *memoryGroup
 	lines   atomic.Int64 // that it has logged
-	leads   atomic.Bool
+	leading atomic.Bool
 }
 
-// operate starts the operator as `make run` does, with its own ports and extra settings.
-func (c *cluster) operate(ctx context.Context, settings ...string) (*operator, error) {
+// startOperator starts the operator as `make run` does, with its own ports and extra settings.
+func (c *cluster) startOperator(ctx context.Context, settings ...string) (*operator, error) {
 	group, err := newMemoryGroup()
 	if err != nil {
 		return nil, fmt.Errorf("%w: run it as root", err)
@@ -65,26 +65,26 @@ func (c *cluster) operate(ctx context.Context, settings ...string) (*operator, e
 	return started, nil
 }
 
-// ready waits until the operator leads, according to its log.
-func (o *operator) ready(ctx context.Context) error {
+// awaitLeading waits until the operator leads, according to its log.
+func (o *operator) awaitLeading(ctx context.Context) error {
 	return wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
-		return o.leads.Load(), nil
+		return o.leading.Load(), nil
 	})
 }
 
 // count keeps the log in its own file, after those of earlier operators, so that the lines can be looked up.
 func (o *operator) count(log io.Reader) {
-	copied, err := os.OpenFile("bin/bench-operator.log", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	tee, err := os.OpenFile("bin/bench-operator.log", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
-		copied = os.Stderr
+		tee = os.Stderr
 	}
-	defer copied.Close()
+	defer tee.Close()
 	for scanner := bufio.NewScanner(log); scanner.Scan(); {
 		o.lines.Add(1)
 		if strings.Contains(scanner.Text(), "Starting workers") {
-			o.leads.Store(true)
+			o.leading.Store(true)
 		}
-		fmt.Fprintln(copied, scanner.Text())
+		fmt.Fprintln(tee, scanner.Text())
 	}
 }
 
@@ -109,8 +109,8 @@ func (o *operator) memory() (float64, error) {
 	return 0, fmt.Errorf("read memory: no VmRSS in %q", text)
 }
 
-// worked is how much processor time the operator has used so far. It measures cost even when other programs keep the machine busy.
-func (o *operator) worked() (time.Duration, error) { return processorTime(o.command.Process.Pid) }
+// cpuTime is how much processor time the operator has used so far. It measures cost even when other programs keep the machine busy.
+func (o *operator) cpuTime() (time.Duration, error) { return processorTime(o.command.Process.Pid) }
 
 // processorTime is how much a process has used so far.
 func processorTime(pid int) (time.Duration, error) {
@@ -141,14 +141,14 @@ type request struct {
 	} `json:"objectRef"`
 }
 
-// notWrites are requests that store nothing, and the leader's Lease, which is renewed every second in any case.
-var notWrites = []string{"leases", "tokenreviews", "subjectaccessreviews"}
+// ignoredResources are requests that store nothing, and the leader's Lease, which is renewed every second in any case.
+var ignoredResources = []string{"leases", "tokenreviews", "subjectaccessreviews"}
 
 // writes are what the operator has written since a moment, as seen by the API server.
 func (c *cluster) writes(since time.Time) ([]request, error) {
 	all, err := c.requests(since)
 	return slices.DeleteFunc(all, func(seen request) bool {
-		return !slices.Contains([]string{"create", "update", "patch", "delete"}, seen.Verb) || slices.Contains(notWrites, seen.Object.Resource)
+		return !slices.Contains([]string{"create", "update", "patch", "delete"}, seen.Verb) || slices.Contains(ignoredResources, seen.Object.Resource)
 	}), err
 }
 
@@ -158,7 +158,7 @@ func (c *cluster) requests(since time.Time) ([]request, error) {
 	if err != nil {
 		return nil, err
 	}
-	var found []request
+	var requests []request
 	for _, name := range files {
 		if about, err := os.Stat(name); err != nil || about.ModTime().Before(since) {
 			continue
@@ -167,9 +167,9 @@ func (c *cluster) requests(since time.Time) ([]request, error) {
 		if err != nil {
 			return nil, err
 		}
-		found = append(found, seen...)
+		requests = append(requests, seen...)
 	}
-	return found, nil
+	return requests, nil
 }
 
 func requestsIn(name string, since time.Time) ([]request, error) {
@@ -178,17 +178,17 @@ func requestsIn(name string, since time.Time) ([]request, error) {
 		return nil, fmt.Errorf("open audit log: %w", err)
 	}
 	defer file.Close()
-	var found []request
+	var requests []request
 	scanner := bufio.NewScanner(file)
 	scanner.Buffer(nil, 1<<20)
 	for scanner.Scan() {
-		var seen request
-		if !bytes.Contains(scanner.Bytes(), []byte("swarm-operator/")) || json.Unmarshal(scanner.Bytes(), &seen) != nil {
+		var req request
+		if !bytes.Contains(scanner.Bytes(), []byte("swarm-operator/")) || json.Unmarshal(scanner.Bytes(), &req) != nil {
 			continue
 		}
-		if strings.HasPrefix(seen.UserAgent, "swarm-operator/") && !seen.Received.Before(since) {
-			found = append(found, seen)
+		if strings.HasPrefix(req.UserAgent, "swarm-operator/") && !req.Received.Before(since) {
+			requests = append(requests, req)
 		}
 	}
-	return found, scanner.Err()
+	return requests, scanner.Err()
 }

@@ -23,7 +23,7 @@ const perSource = 25_000
 // simulated pods that cannot be called: a list counts as loaded a second after it was published, and that second is not
 // counted.
 func (b *bench) pools(ctx context.Context) error {
-	for _, measure := range []func(context.Context) error{b.anew, b.hugePool, b.anew, b.idlePools, b.scaleOut} {
+	for _, measure := range []func(context.Context) error{b.restart, b.hugePool, b.restart, b.idlePools, b.scaleOut} {
 		if err := measure(ctx); err != nil {
 			return err
 		}
@@ -31,8 +31,8 @@ func (b *bench) pools(ctx context.Context) error {
 	return nil
 }
 
-// anew clears the cluster, which takes the operator for swarms alone, and starts another operator.
-func (b *bench) anew(ctx context.Context) error {
+// restart clears the cluster, which takes the operator for swarms alone, and starts another operator.
+func (b *bench) restart(ctx context.Context) error {
 	if err := b.cluster.clear(ctx, &v1alpha1.SwarmList{}, &v1alpha1.Swarm{}); err != nil {
 		return err
 	}
@@ -41,10 +41,10 @@ func (b *bench) anew(ctx context.Context) error {
 		return err
 	}
 	var err error
-	if b.operator, err = b.cluster.operate(ctx); err != nil {
+	if b.operator, err = b.cluster.startOperator(ctx); err != nil {
 		return err
 	}
-	return b.operator.ready(ctx)
+	return b.operator.awaitLeading(ctx)
 }
 
 // idlePools watches a thousand idle pools.
@@ -56,10 +56,10 @@ func (b *bench) idlePools(ctx context.Context) error {
 		}
 	}
 	fmt.Printf("waiting for %d pools of 2 workers\n", count)
-	if err := b.cluster.converged(ctx, count); err != nil {
+	if err := b.cluster.awaitConverged(ctx, count); err != nil {
 		return err
 	}
-	if err := b.settle(ctx); err != nil {
+	if err := b.awaitQuiet(ctx); err != nil {
 		return err
 	}
 	since := time.Now()
@@ -85,17 +85,17 @@ func (b *bench) scaleOut(ctx context.Context) error {
 	if err := b.cluster.pool(ctx, shape); err != nil {
 		return err
 	}
-	if err := b.cluster.follows(ctx, shape.name, 100); err != nil {
+	if err := b.cluster.awaitPoolSize(ctx, shape.name, 100); err != nil {
 		return err
 	}
-	if err := b.settle(ctx); err != nil {
+	if err := b.awaitQuiet(ctx); err != nil {
 		return err
 	}
 	since := time.Now()
 	if err := b.cluster.scale(ctx, shape.name, 101); err != nil {
 		return err
 	}
-	if err := b.cluster.follows(ctx, shape.name, 101); err != nil {
+	if err := b.cluster.awaitPoolSize(ctx, shape.name, 101); err != nil {
 		return err
 	}
 	written, err := b.cluster.writes(since)
@@ -103,16 +103,16 @@ func (b *bench) scaleOut(ctx context.Context) error {
 		return err
 	}
 	cost := costOf(written)
-	b.report.Count("writes for one worker more, 10,000 jobs on 100 workers, until the last list is published", float64(cost.writes), float64(cost.nudged+3), "writes")
-	b.report.Time("the same, from kubectl scale, without waiting for acknowledgements", (cost.last.Sub(since) - cost.waited).Seconds(), 3, "s")
+	b.report.Count("writes for one worker more, 10,000 jobs on 100 workers, until the last list is published", float64(cost.writes), float64(cost.nudges+3), "writes")
+	b.report.Time("the same, from kubectl scale, without waiting for acknowledgements", (cost.last.Sub(since) - cost.waitedForNudge).Seconds(), 3, "s")
 	return nil
 }
 
 // cost is what a hand-over cost.
 type cost struct {
-	writes, nudged int
+	writes, nudges int
 	last           time.Time
-	waited         time.Duration
+	waitedForNudge time.Duration
 }
 
 // costOf goes through the writes of a hand-over: the time between the last nudge before the second config and that config was
@@ -125,10 +125,10 @@ func costOf(written []request) (sum cost) {
 			continue // which report it
 		case "configmaps":
 			if configs++; configs == 2 {
-				sum.waited = request.Received.Sub(sum.last)
+				sum.waitedForNudge = request.Received.Sub(sum.last)
 			}
 		case "pods":
-			sum.nudged++
+			sum.nudges++
 		}
 		sum.writes++
 		sum.last = request.Received
@@ -138,16 +138,16 @@ func costOf(written []request) (sum cost) {
 
 // hugePool distributes a hundred thousand jobs.
 func (b *bench) hugePool(ctx context.Context) error {
-	begun := time.Now()
+	start := time.Now()
 	fmt.Println("waiting for a pool of 1,000 workers")
 	shape := poolShape{name: "huge", jobs: 100_000, workers: 1000, layout: v1alpha1.LayoutPerWorker}
 	if err := b.cluster.pool(ctx, shape); err != nil {
 		return err
 	}
-	if err := b.cluster.follows(ctx, shape.name, shape.workers); err != nil {
+	if err := b.cluster.awaitPoolSize(ctx, shape.name, shape.workers); err != nil {
 		return err
 	}
-	fmt.Printf("100,000 jobs reached 1,000 workers after %.0f s, pods included\n", time.Since(begun).Seconds())
+	fmt.Printf("100,000 jobs reached 1,000 workers after %.0f s, pods included\n", time.Since(start).Seconds())
 	memory, err := b.operator.memory()
 	b.report.Time("RSS of the operator with 100,000 jobs on 1,000 workers, layout PerWorker", memory, 200, "MB")
 	return err
@@ -208,48 +208,48 @@ func (c *cluster) scale(ctx context.Context, name string, workers int32) error {
 	return c.api.Patch(ctx, workload, client.MergeFrom(before))
 }
 
-// patient is how long simulated pods may take on a busy machine.
-const patient = 15 * time.Minute
+// podTimeout is how long simulated pods may take on a busy machine.
+const podTimeout = 15 * time.Minute
 
-// follows waits until a pool has converged on so many workers.
-func (c *cluster) follows(ctx context.Context, name string, workers int) error {
-	return wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, patient, true, func(ctx context.Context) (bool, error) {
+// awaitPoolSize waits until a pool has converged on so many workers.
+func (c *cluster) awaitPoolSize(ctx context.Context, name string, workers int) error {
+	return wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, podTimeout, true, func(ctx context.Context) (bool, error) {
 		pool := &v1alpha1.WorkerPool{}
 		err := c.api.Get(ctx, client.ObjectKey{Namespace: space, Name: name}, pool)
-		return pool.Status.Size == int32(workers) && pool.Status.ConvergedRevision > 0 && converged(pool), err
+		return pool.Status.Size == int32(workers) && pool.Status.ConvergedRevision > 0 && isConverged(pool), err
 	})
 }
 
-// converged waits until so many pools have converged.
-func (c *cluster) converged(ctx context.Context, count int) error {
-	return wait.PollUntilContextTimeout(ctx, time.Second, patient, true, func(ctx context.Context) (bool, error) {
+// awaitConverged waits until so many pools have converged.
+func (c *cluster) awaitConverged(ctx context.Context, count int) error {
+	return wait.PollUntilContextTimeout(ctx, time.Second, podTimeout, true, func(ctx context.Context) (bool, error) {
 		pools := &v1alpha1.WorkerPoolList{}
 		if err := c.api.List(ctx, pools, client.InNamespace(space)); err != nil {
 			return false, err
 		}
-		done := 0
+		convergedCount := 0
 		for n := range pools.Items {
-			if converged(&pools.Items[n]) && pools.Items[n].Status.Size == pools.Items[n].Status.ExpectedSize {
-				done++
+			if isConverged(&pools.Items[n]) && pools.Items[n].Status.Size == pools.Items[n].Status.ExpectedSize {
+				convergedCount++
 			}
 		}
-		return done == count, nil
+		return convergedCount == count, nil
 	})
 }
 
-func converged(pool *v1alpha1.WorkerPool) bool {
+func isConverged(pool *v1alpha1.WorkerPool) bool {
 	return meta.IsStatusConditionTrue(pool.Status.Conditions, v1alpha1.ConditionConverged)
 }
 
 // clear removes all objects of some kinds, and waits until a list is empty.
-func (c *cluster) clear(ctx context.Context, left client.ObjectList, kinds ...client.Object) error {
+func (c *cluster) clear(ctx context.Context, list client.ObjectList, kinds ...client.Object) error {
 	for _, kind := range kinds {
 		if err := c.api.DeleteAllOf(ctx, kind, client.InNamespace(space), client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
 			return fmt.Errorf("delete all %T: %w", kind, err)
 		}
 	}
-	return wait.PollUntilContextTimeout(ctx, time.Second, patient, true, func(ctx context.Context) (bool, error) {
-		err := c.api.List(ctx, left, client.InNamespace(space))
-		return meta.LenList(left) == 0, err
+	return wait.PollUntilContextTimeout(ctx, time.Second, podTimeout, true, func(ctx context.Context) (bool, error) {
+		err := c.api.List(ctx, list, client.InNamespace(space))
+		return meta.LenList(list) == 0, err
 	})
 }

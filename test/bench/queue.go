@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	rowLimit = 5 * time.Minute // after which a row counts as not reached
-	besides  = 2_000           // tasks whose throughput is measured beside the waiting ones
+	rowLimit    = 5 * time.Minute // after which a row counts as not reached
+	activeTasks = 2_000           // tasks whose throughput is measured beside the waiting ones
 )
 
 // depths are how many tasks wait in a paused swarm while another one works. They are also compared with an empty queue.
@@ -26,44 +26,44 @@ var depths = []int{10_000, 100_000}
 // finishes once their swarm is unpaused.
 func (b *bench) queue(ctx context.Context) error {
 	for _, swarm := range []string{"fleet", "parked"} {
-		if err := b.cluster.swarm(ctx, swarm, fleet, 1); err != nil {
+		if err := b.cluster.swarm(ctx, swarm, agentCount, 1); err != nil {
 			return err
 		}
 	}
-	if err := b.cluster.ready(ctx); err != nil {
+	if err := b.cluster.awaitSwarmsReady(ctx); err != nil {
 		return err
 	}
-	alone, err := b.beside(ctx, 0)
+	baseline, err := b.throughputBeside(ctx, 0)
 	if err != nil {
 		return err
 	}
-	b.report.Add(besideLine(0, alone, alone))
+	b.report.Add(besideLine(0, baseline, baseline))
 	for _, depth := range depths {
 		if err := b.cluster.clear(ctx, &v1alpha1.TaskList{}, &v1alpha1.Task{}); err != nil {
 			return err
 		}
-		if err := b.queued(ctx, depth, alone); err != nil {
+		if err := b.measureQueueAt(ctx, depth, baseline); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// queued adds the rows of a depth. If so many tasks could not be created in time, the rows are not reached.
-func (b *bench) queued(ctx context.Context, depth int, alone float64) error {
-	switch err := b.park(ctx, depth); {
+// measureQueueAt adds the rows of a depth. If so many tasks could not be created in time, the rows are not reached.
+func (b *bench) measureQueueAt(ctx context.Context, depth int, baseline float64) error {
+	switch err := b.createWaitingTasks(ctx, depth); {
 	case errors.Is(err, context.DeadlineExceeded):
-		b.report.Add(besideLine(depth, 0, alone))
+		b.report.Add(besideLine(depth, 0, baseline))
 		b.report.Add(unpauseLine(depth, rowLimit, err))
 		return nil
 	case err != nil:
 		return err
 	}
-	perSecond, err := b.beside(ctx, depth)
+	perSecond, err := b.throughputBeside(ctx, depth)
 	if err != nil {
 		return err
 	}
-	b.report.Add(besideLine(depth, perSecond, alone))
+	b.report.Add(besideLine(depth, perSecond, baseline))
 	return b.unpause(ctx, depth)
 }
 
@@ -71,14 +71,14 @@ func (b *bench) queued(ctx context.Context, depth int, alone float64) error {
 // is not reached.
 func besideLine(depth int, perSecond, alone float64) report.Line {
 	return report.Line{
-		Measure: claim(depth, "[X05/throughput] ") + fmt.Sprintf("throughput of %d short tasks beside %d that wait", besides, depth),
+		Measure: claim(depth, "[X05/throughput] ") + fmt.Sprintf("throughput of %d short tasks beside %d that wait", activeTasks, depth),
 		Ours:    perSecond, Target: 0.9 * alone, AtLeast: true, Unit: "1/s", NotReached: perSecond == 0 || alone == 0,
 		Peer: &report.Peer{Name: "none waiting", Value: alone},
 	}
 }
 
-// park pauses a swarm and creates tasks that wait in it.
-func (b *bench) park(ctx context.Context, depth int) error {
+// createWaitingTasks pauses a swarm and creates tasks that wait in it.
+func (b *bench) createWaitingTasks(ctx context.Context, depth int) error {
 	if err := b.cluster.setMode(ctx, "parked", v1alpha1.SwarmPaused); err != nil {
 		return err
 	}
@@ -88,13 +88,13 @@ func (b *bench) park(ctx context.Context, depth int) error {
 	return b.cluster.submit(limited, "parked", "parked", depth)
 }
 
-// beside returns the throughput of one swarm while the given number of tasks waits in the other, or 0 if it did not finish in time.
-func (b *bench) beside(ctx context.Context, depth int) (float64, error) {
+// throughputBeside returns the throughput of one swarm while the given number of tasks waits in the other, or 0 if it did not finish in time.
+func (b *bench) throughputBeside(ctx context.Context, depth int) (float64, error) {
 	began := time.Now()
-	if err := b.finish(ctx, fmt.Sprintf("beside%d", depth), "fleet", besides); err != nil {
+	if err := b.finish(ctx, fmt.Sprintf("beside%d", depth), "fleet", activeTasks); err != nil {
 		return 0, ignoreDeadline(err)
 	}
-	return besides / time.Since(began).Seconds(), nil
+	return activeTasks / time.Since(began).Seconds(), nil
 }
 
 // ignoreDeadline ends a row that took too long. It is reported as not reached.
@@ -110,7 +110,7 @@ func (b *bench) unpause(ctx context.Context, depth int) error {
 	limited, cancel := context.WithTimeout(ctx, rowLimit)
 	defer cancel()
 	began := time.Now()
-	err := b.firstOfParked(limited)
+	err := b.unpauseAndAwaitFirst(limited)
 	b.report.Add(unpauseLine(depth, time.Since(began), err))
 	return ignoreDeadline(err)
 }
@@ -122,9 +122,9 @@ func unpauseLine(depth int, took time.Duration, err error) report.Line {
 	}
 }
 
-// firstOfParked unpauses the swarm of the waiting tasks, and returns when the first of them is finished.
-func (b *bench) firstOfParked(ctx context.Context) error {
-	finished, err := b.cluster.finished(ctx)
+// unpauseAndAwaitFirst unpauses the swarm of the waiting tasks, and returns when the first of them is finished.
+func (b *bench) unpauseAndAwaitFirst(ctx context.Context) error {
+	finished, err := b.cluster.watchCompleted(ctx)
 	if err != nil {
 		return err
 	}

@@ -30,7 +30,7 @@ const (
 
 // spread measures how workloads are kept spread over spot and on-demand nodes, all of them in one namespace.
 func (b *bench) spread(ctx context.Context) error {
-	for _, measure := range []func(context.Context) error{b.crowd, b.coldStart, b.still, b.admissions, b.nodeLoss} {
+	for _, measure := range []func(context.Context) error{b.measurePlacement, b.coldStart, b.measureQuiet, b.measureAdmission, b.nodeLoss} {
 		if err := measure(ctx); err != nil {
 			return fmt.Errorf("spread: %w", err)
 		}
@@ -38,66 +38,66 @@ func (b *bench) spread(ctx context.Context) error {
 	return nil
 }
 
-// crowd fills the cluster while the operator places each pod.
-func (b *bench) crowd(ctx context.Context) error {
-	if err := b.anew(ctx); err != nil {
+// measurePlacement fills the cluster while the operator places each pod.
+func (b *bench) measurePlacement(ctx context.Context) error {
+	if err := b.restart(ctx); err != nil {
 		return err
 	}
 	b.operator.stop()
-	if err := b.cluster.furnish(ctx, spreadNodes); err != nil {
+	if err := b.cluster.addNodes(ctx, spreadNodes); err != nil {
 		return err
 	}
-	if err := b.cluster.hook(ctx); err != nil {
+	if err := b.cluster.registerWebhook(ctx); err != nil {
 		return err
 	}
 	var err error
-	if b.operator, err = b.cluster.operate(ctx, hooked...); err != nil {
+	if b.operator, err = b.cluster.startOperator(ctx, webhookSettings...); err != nil {
 		return err
 	}
-	before, err := b.cover(ctx)
+	before, err := b.createFirstWorkload(ctx)
 	if err != nil {
 		return err
 	}
-	begun := time.Now()
+	start := time.Now()
 	if err := b.populate(ctx); err != nil {
 		return err
 	}
-	seen, err := b.operator.read(ctx)
+	metrics, err := b.operator.read(ctx)
 	if err != nil {
 		return err
 	}
-	took, count := bound(before.buckets(admissionTime), seen.buckets(admissionTime), .99)
-	fmt.Printf("%d pods of %d workloads stand as they should after %.0f s; the operator was asked %d times meanwhile, p99 up to %s\n", spreadPods, spreadWorkloads, time.Since(begun).Seconds(), count, took)
-	b.report.Count("pods that were made for the wrong class and moved, of 10,000", misplaced(seen)-misplaced(before), 0, "pods")
+	took, count := quantileBound(before.buckets(admissionTime), metrics.buckets(admissionTime), .99)
+	fmt.Printf("%d pods of %d workloads stand as they should after %.0f s; the operator was asked %d times meanwhile, p99 up to %s\n", spreadPods, spreadWorkloads, time.Since(start).Seconds(), count, took)
+	b.report.Count("pods that were made for the wrong class and moved, of 10,000", movedPods(metrics)-movedPods(before), 0, "pods")
 	return b.reportMemory("of the operator that has seen 1,000 spread workloads grow, 10,000 pods, 500 nodes")
 }
 
 // reportMemory reports the working set, by which a container is judged, and the resident set.
-func (b *bench) reportMemory(what string) error {
+func (b *bench) reportMemory(name string) error {
 	workingSet, err := b.operator.group.workingSet()
 	if err != nil {
 		return err
 	}
 	resident, err := b.operator.memory()
 	b.report.Add(report.Line{
-		Measure: "[R11/working-set] working set " + what, Ours: workingSet, Target: 100, Unit: "MB", Peer: &report.Peer{Name: "resident set", Value: resident},
+		Measure: "[R11/working-set] working set " + name, Ours: workingSet, Target: 100, Unit: "MB", Peer: &report.Peer{Name: "resident set", Value: resident},
 	})
 	return err
 }
 
-// misplaced is how many pods were moved from one class to the other. Pods whose node was taken for lost, on a busy machine,
+// movedPods is how many pods were moved from one class to the other. Pods whose node was taken for lost, on a busy machine,
 // stay in their class.
-func misplaced(seen reading) float64 {
+func movedPods(seen metricsSnapshot) float64 {
 	return seen.sum(moves, `from="spot"`, `to="on-demand"`) + seen.sum(moves, `from="on-demand"`, `to="spot"`)
 }
 
-// cover creates the first workload, after which the API server begins to call the webhook. The pods of this workload may be
+// createFirstWorkload creates the first workload, after which the API server begins to call the webhook. The pods of this workload may be
 // created before that, and be moved.
-func (b *bench) cover(ctx context.Context) (reading, error) {
+func (b *bench) createFirstWorkload(ctx context.Context) (metricsSnapshot, error) {
 	if err := b.cluster.workload(ctx, 0); err != nil {
 		return nil, err
 	}
-	if err := b.balanced(ctx, 1); err != nil {
+	if err := b.awaitBalanced(ctx, 1); err != nil {
 		return nil, err
 	}
 	return b.operator.read(ctx)
@@ -115,20 +115,20 @@ func (b *bench) populate(ctx context.Context) error {
 		}
 		failed <- nil
 	}()
-	if err := b.balanced(ctx, spreadWorkloads); err != nil {
+	if err := b.awaitBalanced(ctx, spreadWorkloads); err != nil {
 		return err
 	}
 	return <-failed
 }
 
-// balanced waits until so many workloads are balanced, and all their pods exist. It polls the operator so as not to disturb the API server.
-func (b *bench) balanced(ctx context.Context, workloads int) error {
-	told := time.Now()
-	return wait.PollUntilContextTimeout(ctx, 500*time.Millisecond, patient, true, func(ctx context.Context) (bool, error) {
+// awaitBalanced waits until so many workloads are balanced, and all their pods exist. It polls the operator so as not to disturb the API server.
+func (b *bench) awaitBalanced(ctx context.Context, workloads int) error {
+	lastReport := time.Now()
+	return wait.PollUntilContextTimeout(ctx, 500*time.Millisecond, podTimeout, true, func(ctx context.Context) (bool, error) {
 		seen, _ := b.operator.read(ctx) // empty while it is still starting
 		done, pods := seen.sum("swarm_spread_workloads", `status="Balanced"`), seen.sum("swarm_spread_pods", `state="current"`)
-		if time.Since(told) > 15*time.Second {
-			told = time.Now()
+		if time.Since(lastReport) > 15*time.Second {
+			lastReport = time.Now()
 			fmt.Printf("  %.0f of %d workloads balanced, %.0f pods run, load %s\n", done, workloads, pods, load())
 		}
 		return int(done) == workloads && int(pods) == workloads*spreadReplicas, nil
@@ -146,13 +146,13 @@ func load() string {
 
 // coldStart is how long an operator without any state takes to judge all workloads.
 func (b *bench) coldStart(ctx context.Context) error {
-	if err := b.settle(ctx); err != nil {
+	if err := b.awaitQuiet(ctx); err != nil {
 		return err
 	}
 	b.operator.stop()
-	begun := time.Now()
+	start := time.Now()
 	var err error
-	if b.operator, err = b.cluster.operate(ctx, hooked...); err != nil {
+	if b.operator, err = b.cluster.startOperator(ctx, webhookSettings...); err != nil {
 		return err
 	}
 	err = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
@@ -162,8 +162,8 @@ func (b *bench) coldStart(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("judge all workloads: %w", err)
 	}
-	b.report.Time("from the operator's start until it has judged 1,000 workloads", time.Since(begun).Seconds(), 10, "s")
-	worked, err := b.operator.worked()
+	b.report.Time("from the operator's start until it has judged 1,000 workloads", time.Since(start).Seconds(), 10, "s")
+	worked, err := b.operator.cpuTime()
 	if err != nil {
 		return err
 	}
@@ -171,9 +171,9 @@ func (b *bench) coldStart(ctx context.Context) error {
 	return b.reportMemory("of the operator then")
 }
 
-// still counts the requests of the operator while nothing happens. Watches that end are restarted, and the Lease is renewed.
-func (b *bench) still(ctx context.Context) error {
-	if err := b.settle(ctx); err != nil {
+// measureQuiet counts the requests of the operator while nothing happens. Watches that end are restarted, and the Lease is renewed.
+func (b *bench) measureQuiet(ctx context.Context) error {
+	if err := b.awaitQuiet(ctx); err != nil {
 		return err
 	}
 	since := time.Now()
@@ -183,7 +183,7 @@ func (b *bench) still(ctx context.Context) error {
 		return ctx.Err()
 	case <-time.After(b.quiet):
 	}
-	asked, err := b.asked(since)
+	asked, err := b.countRequests(since)
 	if err != nil {
 		return err
 	}
@@ -191,14 +191,14 @@ func (b *bench) still(ctx context.Context) error {
 	return b.reportMemory("of the operator after that")
 }
 
-// asked returns how many requests the operator has made since a moment, and shows them.
-func (b *bench) asked(since time.Time) (int, error) {
-	all, err := b.cluster.requests(since)
+// countRequests returns how many requests the operator has made since a moment, and shows them.
+func (b *bench) countRequests(since time.Time) (int, error) {
+	requests, err := b.cluster.requests(since)
 	if err != nil {
 		return 0, err
 	}
 	kinds, total := map[string]int{}, 0
-	for _, request := range all {
+	for _, request := range requests {
 		if request.Verb != "watch" && request.Object.Resource != "leases" {
 			kinds[request.Verb+" "+request.Object.Resource]++
 			total++
@@ -216,44 +216,44 @@ func (b *bench) nodeLoss(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	since := time.Now()
+	start := time.Now()
 	if err := b.cluster.api.Delete(ctx, node); err != nil {
 		return fmt.Errorf("delete a node: %w", err)
 	}
-	var decided time.Duration
+	var firstRequest time.Duration
 	err = wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, time.Minute, false, func(context.Context) (bool, error) {
-		written, err := b.cluster.writes(since)
+		written, err := b.cluster.writes(start)
 		for _, request := range written {
-			if took := request.Received.Sub(since); request.Object.Resource == "pods" && (decided == 0 || took < decided) {
-				decided = took
+			if took := request.Received.Sub(start); request.Object.Resource == "pods" && (firstRequest == 0 || took < firstRequest) {
+				firstRequest = took
 			}
 		}
-		return decided > 0, err
+		return firstRequest > 0, err
 	})
 	if err != nil {
 		return fmt.Errorf("wait for a pod to be replaced: %w", err)
 	}
-	b.report.Time("[R12/node-loss] from the loss of a spot node to the first replacement, 1,000 workloads", decided.Seconds(), 2, "s")
+	b.report.Time("[R12/node-loss] from the loss of a spot node to the first replacement, 1,000 workloads", firstRequest.Seconds(), 2, "s")
 	fmt.Printf("  load of the machine: %s\n", load())
-	if err := b.settle(ctx); err != nil {
+	if err := b.awaitQuiet(ctx); err != nil {
 		return err
 	}
-	return b.judged(ctx)
+	return b.measureReconcileTime(ctx)
 }
 
-// judged is how long it takes to judge a workload, since the operator's start.
-func (b *bench) judged(ctx context.Context) error {
-	seen, err := b.operator.read(ctx)
+// measureReconcileTime is how long it takes to judge a workload, since the operator's start.
+func (b *bench) measureReconcileTime(ctx context.Context) error {
+	metrics, err := b.operator.read(ctx)
 	if err != nil {
 		return err
 	}
-	all := map[float64]float64{}
+	buckets := map[float64]float64{}
 	for _, kind := range []string{"deployment", "statefulset"} {
-		for limit, count := range seen.buckets(judgements, `controller="spread-`+kind+`"`) {
-			all[limit] += count
+		for limit, count := range metrics.buckets(judgements, `controller="spread-`+kind+`"`) {
+			buckets[limit] += count
 		}
 	}
-	took, count := bound(nil, all, .99)
+	took, count := quantileBound(nil, buckets, .99)
 	b.report.Time(fmt.Sprintf("[R12/reconcile] %d looks at a spread workload, p99 (bound of its bucket)", count), milliseconds(took), 100, "ms")
 	return nil
 }

@@ -27,26 +27,26 @@ import (
 )
 
 const (
-	posted      = 200
-	postedBytes = 7 << 20
-	reluctant   = "reluctant" // the swarm whose agent hands every attempt back
-	handingBack = time.Minute
-	quietPace   = 200 * time.Millisecond // between two tasks of the quiet tenant
-	loudTimes   = 50                     // the other tenant has this many times as many tasks
-	tenantTime  = 30 * time.Second       // of each of the two measurements
+	posted           = 200
+	postedBytes      = 7 << 20
+	handBackSwarm    = "reluctant" // the swarm whose agent hands every attempt back
+	handBackDuration = time.Minute
+	quietPace        = 200 * time.Millisecond // between two tasks of the quiet tenant
+	loudTimes        = 50                     // the other tenant has this many times as many tasks
+	tenantTime       = 30 * time.Second       // of each of the two measurements
 )
 
 // posts measures what forged posts to the webhook cost, half of them without a length.
 func (b *bench) posts(ctx context.Context) error {
 	b.operator.stop()
-	if err := b.cluster.hook(ctx); err != nil {
+	if err := b.cluster.registerWebhook(ctx); err != nil {
 		return err
 	}
 	var err error
-	if b.operator, err = b.cluster.operate(ctx, hooked...); err != nil {
+	if b.operator, err = b.cluster.startOperator(ctx, webhookSettings...); err != nil {
 		return err
 	}
-	if err := b.operator.ready(ctx); err != nil {
+	if err := b.operator.awaitLeading(ctx); err != nil {
 		return err
 	}
 	if err := b.cluster.workload(ctx, 0); err != nil {
@@ -55,15 +55,15 @@ func (b *bench) posts(ctx context.Context) error {
 	poster := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, MaxIdleConnsPerHost: creators,
 	}}
-	memory, err := b.mostMemory(ctx, func(ctx context.Context) error {
-		return each(ctx, posted, func(ctx context.Context, n int) error { return post(ctx, poster, n) })
+	memory, err := b.peakMemory(ctx, func(ctx context.Context) error {
+		return forEach(ctx, posted, func(ctx context.Context, n int) error { return post(ctx, poster, n) })
 	})
 	b.reportLeader(fmt.Sprintf("%d posts of %d MiB to the webhook", posted, postedBytes>>20), memory, err == nil)
 	return err
 }
 
 // post sends a large admission review, which may be refused, or its connection closed.
-func post(ctx context.Context, poster *http.Client, n int) error {
+func post(ctx context.Context, httpClient *http.Client, n int) error {
 	body, err := largeReview(n)
 	if err != nil {
 		return err
@@ -72,12 +72,12 @@ func post(ctx context.Context, poster *http.Client, n int) error {
 	if n%2 == 0 {
 		from = io.MultiReader(from) // which has no length
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://127.0.0.1:"+hookPort+placement.Path, from)
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://127.0.0.1:"+webhookPort+placement.Path, from)
 	if err != nil {
 		return err
 	}
 	request.Header.Set("Content-Type", "application/json")
-	if response, err := poster.Do(request); err == nil {
+	if response, err := httpClient.Do(request); err == nil {
 		_, _ = io.Copy(io.Discard, response.Body)
 		_ = response.Body.Close()
 	}
@@ -90,17 +90,17 @@ func largeReview(n int) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	asked := &admissionv1.AdmissionReview{}
-	if err := json.Unmarshal(body, asked); err != nil {
+	reviewObject := &admissionv1.AdmissionReview{}
+	if err := json.Unmarshal(body, reviewObject); err != nil {
 		return nil, err
 	}
-	asked.Request.UID, asked.Request.DryRun = types.UID(fmt.Sprint(n, strings.Repeat("u", postedBytes))), nil
-	return json.Marshal(asked)
+	reviewObject.Request.UID, reviewObject.Request.DryRun = types.UID(fmt.Sprint(n, strings.Repeat("u", postedBytes))), nil
+	return json.Marshal(reviewObject)
 }
 
 // runAgent is a pod's agent: a normal one, or one that hands every attempt back at once.
 func runAgent(ctx context.Context, _ *corev1.Pod, config agent.Config) error {
-	if config.Swarm != reluctant {
+	if config.Swarm != handBackSwarm {
 		return agent.RunWith(ctx, config, agent.HandlerFunc(work))
 	}
 	program := &rawlink.Agent{Config: config}
@@ -115,18 +115,18 @@ func runAgent(ctx context.Context, _ *corev1.Pod, config agent.Config) error {
 // handBacks measures what an agent costs that hands every attempt back at once: with a task for each of its slots, and with a queue.
 func (b *bench) handBacks(ctx context.Context) error {
 	const slots = 8
-	if err := b.cluster.swarm(ctx, reluctant, 1, slots); err != nil {
+	if err := b.cluster.swarm(ctx, handBackSwarm, 1, slots); err != nil {
 		return err
 	}
-	if err := b.cluster.ready(ctx); err != nil {
+	if err := b.cluster.awaitSwarmsReady(ctx); err != nil {
 		return err
 	}
 	for _, tasks := range []int{slots, 100} {
 		since := time.Now()
-		if err := b.cluster.submit(ctx, fmt.Sprintf("back%d", tasks), reluctant, tasks); err != nil {
+		if err := b.cluster.submit(ctx, fmt.Sprintf("back%d", tasks), handBackSwarm, tasks); err != nil {
 			return err
 		}
-		if err := pause(ctx, handingBack); err != nil {
+		if err := pause(ctx, handBackDuration); err != nil {
 			return err
 		}
 		written, err := b.cluster.writes(since)
@@ -145,7 +145,7 @@ func (b *bench) handBacks(ctx context.Context) error {
 // reportHandBacks reports the writes in the measured time.
 func (b *bench) reportHandBacks(tasks, slots, writes int) {
 	what := fmt.Sprintf("writes for an agent that hands back %d tasks at once, %d slots", tasks, slots)
-	b.report.Count(what, float64(writes)/handingBack.Seconds(), backWrites, "1/s")
+	b.report.Count(what, float64(writes)/handBackDuration.Seconds(), maxHandBackWrites, "1/s")
 }
 
 // tenants compares the latency of a tenant next to another one that submits many times as much with its latency alone.
@@ -155,8 +155,8 @@ func (b *bench) tenants(ctx context.Context) error {
 	if err := client.IgnoreAlreadyExists(b.cluster.api.Create(ctx, namespace)); err != nil {
 		return fmt.Errorf("create namespace %q: %w", loud, err)
 	}
-	for _, in := range []string{space, loud} {
-		if err := b.cluster.swarmIn(ctx, in, "tenant", 10, 4); err != nil {
+	for _, ns := range []string{space, loud} {
+		if err := b.cluster.swarmIn(ctx, ns, "tenant", 10, 4); err != nil {
 			return err
 		}
 	}
@@ -167,14 +167,14 @@ func (b *bench) tenants(ctx context.Context) error {
 		return err
 	}
 	count := int(tenantTime / quietPace)
-	alone, err := b.paced(ctx, space, "alone", count, quietPace)
+	baseline, err := b.startLatencies(ctx, space, "alone", count, quietPace)
 	if err != nil {
 		return err
 	}
 	var others sync.WaitGroup
 	var failed error
-	others.Go(func() { _, failed = b.paced(ctx, loud, "loud", count*loudTimes, quietPace/loudTimes) })
-	beside, err := b.paced(ctx, space, "beside", count, quietPace)
+	others.Go(func() { _, failed = b.startLatencies(ctx, loud, "loud", count*loudTimes, quietPace/loudTimes) })
+	withLoud, err := b.startLatencies(ctx, space, "beside", count, quietPace)
 	others.Wait()
 	if err != nil {
 		return err
@@ -182,25 +182,25 @@ func (b *bench) tenants(ctx context.Context) error {
 	if failed != nil {
 		fmt.Printf("the other tenant could not submit as much as it wanted: %v\n", failed)
 	}
-	quiet := milliseconds(percentile(alone, 99))
+	quiet := milliseconds(percentile(baseline, 99))
 	b.report.Add(report.Line{
 		Measure: fmt.Sprintf("create to start of a tenant beside one that submits %d times as much, p99", loudTimes),
-		Ours:    milliseconds(percentile(beside, 99)), Target: 2 * quiet, Unit: "ms", Peer: &report.Peer{Name: "alone", Value: quiet},
+		Ours:    milliseconds(percentile(withLoud, 99)), Target: 2 * quiet, Unit: "ms", Peer: &report.Peer{Name: "alone", Value: quiet},
 	})
 	return b.cluster.api.Delete(ctx, namespace)
 }
 
-// paced creates tasks of 10 ms at a pace, waits until all of them have started, and returns the times from creation to start, sorted.
-func (b *bench) paced(ctx context.Context, in, name string, count int, pace time.Duration) ([]time.Duration, error) {
+// startLatencies creates tasks of 10 ms at a pace, waits until all of them have started, and returns the times from creation to start, sorted.
+func (b *bench) startLatencies(ctx context.Context, ns, name string, count int, pace time.Duration) ([]time.Duration, error) {
 	limited, cancel := context.WithTimeout(ctx, tenantTime+rowLimit/2)
 	defer cancel()
-	created, began := make([]time.Time, count), time.Now()
-	err := each(limited, count, func(ctx context.Context, n int) error {
+	createdAt, began := make([]time.Time, count), time.Now()
+	err := forEach(limited, count, func(ctx context.Context, n int) error {
 		if err := pause(ctx, time.Until(began.Add(time.Duration(n)*pace))); err != nil {
 			return err
 		}
-		created[n] = time.Now()
-		return b.cluster.taskIn(ctx, in, fmt.Sprintf("%s-%05d", name, n), "tenant", 10*time.Millisecond)
+		createdAt[n] = time.Now()
+		return b.cluster.taskIn(ctx, ns, fmt.Sprintf("%s-%05d", name, n), "tenant", 10*time.Millisecond)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("create tasks %q: %w", name, err)
@@ -211,7 +211,7 @@ func (b *bench) paced(ctx context.Context, in, name string, count int, pace time
 		if err != nil {
 			return nil, err
 		}
-		took = append(took, started.Sub(created[n]))
+		took = append(took, started.Sub(createdAt[n]))
 	}
 	slices.Sort(took)
 	return took, nil
@@ -220,7 +220,7 @@ func (b *bench) paced(ctx context.Context, in, name string, count int, pace time
 // awaitStart waits until an agent has begun a task.
 func awaitStart(ctx context.Context, task string) (time.Time, error) {
 	for {
-		if started, known := starts.Load(task); known {
+		if started, known := startTimes.Load(task); known {
 			return started.(time.Time), nil
 		}
 		if err := pause(ctx, 20*time.Millisecond); err != nil {

@@ -18,13 +18,13 @@ import (
 )
 
 const (
-	batch    = 5_000 // objects of each measurement
-	fleet    = 100   // agents with one slot each
-	creators = 8     // clients that create objects at the same time
+	batch      = 5_000 // objects of each measurement
+	agentCount = 100   // agents with one slot each
+	creators   = 8     // clients that create objects at the same time
 )
 
 // A pace is how fast objects were finished, and what each cost the API server and etcd. It is zero if they were not finished in time.
-type pace struct {
+type throughputResult struct {
 	perSecond    float64
 	milliseconds float64 // of processor time
 }
@@ -32,13 +32,13 @@ type pace struct {
 // throughput measures our tasks and two peers in the same run: raw writes of the same objects, which no controller that
 // stores them can beat, and Jobs. The peers run without an operator, so that they have the whole machine.
 func (b *bench) throughput(ctx context.Context) error {
-	if err := b.cluster.swarm(ctx, "fleet", fleet, 1); err != nil {
+	if err := b.cluster.swarm(ctx, "fleet", agentCount, 1); err != nil {
 		return err
 	}
-	if err := b.cluster.ready(ctx); err != nil {
+	if err := b.cluster.awaitSwarmsReady(ctx); err != nil {
 		return err
 	}
-	ours, err := b.cluster.timed(ctx, batch, func(ctx context.Context) error { return b.finish(ctx, "fast", "fleet", batch) })
+	ours, err := b.cluster.measureRate(ctx, batch, func(ctx context.Context) error { return b.finish(ctx, "fast", "fleet", batch) })
 	if err != nil {
 		return fmt.Errorf("run %d tasks: %w", batch, err)
 	}
@@ -52,11 +52,11 @@ func (b *bench) throughput(ctx context.Context) error {
 		return err
 	}
 	b.operator.stop()
-	raw, err := b.cluster.timed(ctx, batch, func(ctx context.Context) error { return b.cluster.rawWrites(ctx, status) })
+	raw, err := b.cluster.measureRate(ctx, batch, func(ctx context.Context) error { return b.cluster.rawWrites(ctx, status) })
 	if err != nil {
 		return fmt.Errorf("write %d objects: %w", batch, err)
 	}
-	jobs, err := b.cluster.timed(ctx, batch, b.cluster.jobs)
+	jobs, err := b.cluster.measureRate(ctx, batch, b.cluster.jobs)
 	if err != nil {
 		return fmt.Errorf("run %d Jobs: %w", batch, err)
 	}
@@ -64,19 +64,19 @@ func (b *bench) throughput(ctx context.Context) error {
 	if err := b.cluster.clear(ctx, &v1alpha1.TaskList{}, &v1alpha1.Task{}, &batchv1.Job{}); err != nil {
 		return err
 	}
-	if b.operator, err = b.cluster.operate(ctx); err != nil {
+	if b.operator, err = b.cluster.startOperator(ctx); err != nil {
 		return err
 	}
 	return b.operator.awaitLinked(ctx, linked)
 }
 
-func (b *bench) reportThroughput(ours, raw, jobs pace) {
-	what := fmt.Sprintf("%d short tasks, %d agents: ", batch, fleet)
+func (b *bench) reportThroughput(ours, raw, jobs throughputResult) {
+	prefix := fmt.Sprintf("%d short tasks, %d agents: ", batch, agentCount)
 	for _, line := range []report.Line{
-		{Measure: what + "throughput beside raw writes", Ours: ours.perSecond, Target: 0.85 * raw.perSecond, AtLeast: true, Unit: "1/s", Peer: rawWrites(raw.perSecond)},
-		{Measure: what + "throughput beside Jobs", Ours: ours.perSecond, Target: 3 * jobs.perSecond, AtLeast: true, Unit: "1/s", Peer: batchJobs(jobs.perSecond)},
-		{Measure: what + "API server and etcd, beside raw writes", Ours: ours.milliseconds, Target: 1.1 * raw.milliseconds, Unit: "ms CPU", Peer: rawWrites(raw.milliseconds)},
-		{Measure: what + "API server and etcd, beside Jobs", Ours: ours.milliseconds, Target: jobs.milliseconds / 3, Unit: "ms CPU", Peer: batchJobs(jobs.milliseconds)},
+		{Measure: prefix + "throughput beside raw writes", Ours: ours.perSecond, Target: 0.85 * raw.perSecond, AtLeast: true, Unit: "1/s", Peer: rawWrites(raw.perSecond)},
+		{Measure: prefix + "throughput beside Jobs", Ours: ours.perSecond, Target: 3 * jobs.perSecond, AtLeast: true, Unit: "1/s", Peer: batchJobs(jobs.perSecond)},
+		{Measure: prefix + "API server and etcd, beside raw writes", Ours: ours.milliseconds, Target: 1.1 * raw.milliseconds, Unit: "ms CPU", Peer: rawWrites(raw.milliseconds)},
+		{Measure: prefix + "API server and etcd, beside Jobs", Ours: ours.milliseconds, Target: jobs.milliseconds / 3, Unit: "ms CPU", Peer: batchJobs(jobs.milliseconds)},
 	} {
 		line.NotReached = line.Ours == 0 || line.Peer.Value == 0
 		b.report.Add(line)
@@ -86,26 +86,26 @@ func (b *bench) reportThroughput(ours, raw, jobs pace) {
 func rawWrites(value float64) *report.Peer { return &report.Peer{Name: "raw writes", Value: value} }
 func batchJobs(value float64) *report.Peer { return &report.Peer{Name: "batch/v1 Jobs", Value: value} }
 
-// timed measures how long something takes for so many objects.
-func (c *cluster) timed(ctx context.Context, count int, run func(context.Context) error) (pace, error) {
+// measureRate measures how long something takes for so many objects.
+func (c *cluster) measureRate(ctx context.Context, count int, run func(context.Context) error) (throughputResult, error) {
 	before, err := c.serverTime(ctx)
 	if err != nil {
-		return pace{}, err
+		return throughputResult{}, err
 	}
 	began := time.Now()
 	if err := run(ctx); err != nil {
-		return pace{}, ignoreDeadline(err)
+		return throughputResult{}, ignoreDeadline(err)
 	}
 	took := time.Since(began)
 	after, err := c.serverTime(ctx)
-	return pace{float64(count) / took.Seconds(), (after - before).Seconds() * 1000 / float64(count)}, err
+	return throughputResult{float64(count) / took.Seconds(), (after - before).Seconds() * 1000 / float64(count)}, err
 }
 
 // finish creates tasks as fast as possible and waits until all are finished.
 func (b *bench) finish(ctx context.Context, name, swarm string, count int) error {
 	ctx, cancel := context.WithTimeout(ctx, rowLimit)
 	defer cancel()
-	finished, err := b.cluster.finished(ctx)
+	finished, err := b.cluster.watchCompleted(ctx)
 	if err != nil {
 		return err
 	}
@@ -116,12 +116,12 @@ func (b *bench) finish(ctx context.Context, name, swarm string, count int) error
 
 // awaitAll waits until so many different objects of a name are finished, or creating them has failed.
 func awaitAll(ctx context.Context, finished <-chan string, failed <-chan error, name string, count int) error {
-	seen := map[string]bool{}
-	for len(seen) < count {
+	distinct := map[string]bool{}
+	for len(distinct) < count {
 		select {
 		case one := <-finished:
 			if len(one) > len(name) && one[:len(name)+1] == name+"-" {
-				seen[one] = true
+				distinct[one] = true
 			}
 		case err := <-failed:
 			if err != nil {
@@ -129,7 +129,7 @@ func awaitAll(ctx context.Context, finished <-chan string, failed <-chan error, 
 			}
 			failed = nil
 		case <-ctx.Done():
-			return fmt.Errorf("%d of %d were done: %w", len(seen), count, ctx.Err())
+			return fmt.Errorf("%d of %d were done: %w", len(distinct), count, ctx.Err())
 		}
 	}
 	return nil
@@ -137,7 +137,7 @@ func awaitAll(ctx context.Context, finished <-chan string, failed <-chan error, 
 
 // submit creates tasks of zero duration as fast as possible.
 func (c *cluster) submit(ctx context.Context, name, swarm string, count int) error {
-	return each(ctx, count, func(ctx context.Context, n int) error { return c.task(ctx, fmt.Sprintf("%s-%05d", name, n), swarm, 0) })
+	return forEach(ctx, count, func(ctx context.Context, n int) error { return c.task(ctx, fmt.Sprintf("%s-%05d", name, n), swarm, 0) })
 }
 
 // statusOf returns the status of a finished task as a patch.
@@ -151,7 +151,7 @@ func (c *cluster) statusOf(ctx context.Context, name string) ([]byte, error) {
 
 // rawWrites creates each object and patches its status once, which is what a short task costs at least.
 func (c *cluster) rawWrites(ctx context.Context, status []byte) error {
-	return each(ctx, batch, func(ctx context.Context, n int) error {
+	return forEach(ctx, batch, func(ctx context.Context, n int) error {
 		name := fmt.Sprintf("raw-%05d", n)
 		if err := c.task(ctx, name, "none", 0); err != nil {
 			return err
@@ -178,7 +178,7 @@ func (c *cluster) jobs(ctx context.Context) error {
 			}
 		}
 	}()
-	go func() { failed <- each(ctx, batch, c.job) }()
+	go func() { failed <- forEach(ctx, batch, c.job) }()
 	return awaitAll(ctx, finished, failed, "job", batch)
 }
 
@@ -191,14 +191,14 @@ func (c *cluster) job(ctx context.Context, n int) error {
 	})
 }
 
-// each calls a function for every number below count, from several goroutines, until one call fails.
-func each(ctx context.Context, count int, call func(ctx context.Context, n int) error) error {
+// forEach calls a function for every number below count, from several goroutines, until one call fails.
+func forEach(ctx context.Context, count int, call func(ctx context.Context, n int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	numbers := make(chan int)
-	var all sync.WaitGroup
+	var group sync.WaitGroup
 	for range creators {
-		all.Go(func() {
+		group.Go(func() {
 			for n := range numbers {
 				if err := call(ctx, n); err != nil {
 					cancel(err)
@@ -214,6 +214,6 @@ func each(ctx context.Context, count int, call func(ctx context.Context, n int) 
 		}
 	}
 	close(numbers)
-	all.Wait()
+	group.Wait()
 	return context.Cause(ctx)
 }

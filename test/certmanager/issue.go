@@ -30,8 +30,8 @@ const (
 	burst   = 50
 )
 
-// issue makes and renews certificates.
-func issue(ctx context.Context) error {
+// runIssuers makes and renews certificates.
+func runIssuers(ctx context.Context) error {
 	factory, err := controller.NewContextFactory(ctx, controller.ContextOptions{
 		Kubeconfig: os.Getenv("KUBECONFIG"), KubernetesAPIQPS: queries, KubernetesAPIBurst: burst,
 	})

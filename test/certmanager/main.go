@@ -41,6 +41,6 @@ func run(ctx context.Context, gates []string) error {
 	ctrl.SetLogger(logf.Log)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return inject(ctx) })
-	group.Go(func() error { return issue(ctx) })
+	group.Go(func() error { return runIssuers(ctx) })
 	return group.Wait()
 }

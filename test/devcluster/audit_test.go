@@ -12,8 +12,8 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// deed is one line of the audit log, as far as it shows the user and the request.
-type deed struct {
+// auditEntry is one line of the audit log, as far as it shows the user and the request.
+type auditEntry struct {
 	Verb      string
 	User      user
 	ObjectRef struct{ Resource, Subresource, Name string }
@@ -25,24 +25,24 @@ type user struct {
 }
 
 // String reads as a sentence: system:kube-scheduler create pods/binding web.
-func (d deed) String() string {
+func (d auditEntry) String() string {
 	what := strings.TrimSuffix(d.ObjectRef.Resource+"/"+d.ObjectRef.Subresource, "/")
 	return strings.TrimSpace(strings.Join([]string{d.User.Username, d.Verb, what, d.ObjectRef.Name}, " "))
 }
 
-func (c cluster) deeds() []deed {
+func (c cluster) auditEntries() []auditEntry {
 	GinkgoHelper()
-	var all []deed
-	for line := range strings.Lines(string(output(c.on("logs", "audit")))) {
-		var one deed
+	var entries []auditEntry
+	for line := range strings.Lines(string(output(c.commandByFlag("logs", "audit")))) {
+		var one auditEntry
 		Expect(json.Unmarshal([]byte(line), &one)).To(Succeed(), line)
-		all = append(all, one)
+		entries = append(entries, one)
 	}
-	return all
+	return entries
 }
 
-// dispatched counts the requests to the first API server by FlowSchema.
-func (c cluster) dispatched(ctx context.Context) map[string]int {
+// requestsByFlowSchema counts the requests to the first API server by FlowSchema.
+func (c cluster) requestsByFlowSchema(ctx context.Context) map[string]int {
 	GinkgoHelper()
 	text, err := c.client(first).RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
 	Expect(err).NotTo(HaveOccurred())
@@ -59,8 +59,8 @@ func (c cluster) dispatched(ctx context.Context) map[string]int {
 func describeAudit(c *cluster) {
 	It("logs who did what, each component by a name of its own", func() {
 		var told []string
-		for _, one := range c.deeds() {
-			told = append(told, one.String())
+		for _, entry := range c.auditEntries() {
+			told = append(told, entry.String())
 		}
 		Expect(told).To(ContainElements(
 			"devcluster:admin create pods web",
@@ -77,24 +77,24 @@ func describeAudit(c *cluster) {
 
 	It("gives the masters group only to the API server and the administrator", func() {
 		masters := map[string]bool{}
-		for _, one := range c.deeds() {
-			if slices.Contains(one.User.Groups, "system:masters") {
-				masters[one.User.Username] = true
+		for _, entry := range c.auditEntries() {
+			if slices.Contains(entry.User.Groups, "system:masters") {
+				masters[entry.User.Username] = true
 			}
 		}
 		Expect(masters).To(Equal(map[string]bool{"system:apiserver": true, "devcluster:bootstrapper": true}))
 	})
 
 	It("counts the requests of each component apart", func(ctx SpecContext) {
-		before := c.dispatched(ctx)
+		before := c.requestsByFlowSchema(ctx)
 		for _, component := range []string{"kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy", "kwok", "coredns", "provisioner", "admin"} {
 			Expect(before).To(HaveKeyWithValue(component, BeNumerically(">", 0)))
 		}
 		for range 5 {
-			Expect(answers(ctx, c.client(first))).To(Succeed())
+			Expect(checkEtcd(ctx, c.client(first))).To(Succeed())
 		}
-		after := c.dispatched(ctx)
+		after := c.requestsByFlowSchema(ctx)
 		Expect(after["admin"]).To(BeNumerically(">=", before["admin"]+5))
 		Expect(after["coredns"]).To(BeNumerically("<", before["coredns"]+5))
-	}, SpecTimeout(patience))
+	}, SpecTimeout(timeout))
 }

@@ -24,11 +24,11 @@ type cluster struct{ data string }
 // newCluster is a cluster that is not there yet, and not there any more when the spec ends.
 func newCluster(name string) cluster {
 	GinkgoHelper()
-	c := cluster{data: filepath.Join(ground, name)}
+	c := cluster{data: filepath.Join(testFolder, name)}
 	Expect(os.MkdirAll(c.temporary(), 0o755)).To(Succeed())
 	DeferCleanup(func() {
 		session := start(c.command("down"))
-		Eventually(session).WithTimeout(patience).Should(gexec.Exit())
+		Eventually(session).WithTimeout(timeout).Should(gexec.Exit())
 		Expect(os.RemoveAll(c.temporary())).To(Succeed())
 	})
 	return c
@@ -40,35 +40,35 @@ func (c cluster) temporary() string { return c.data + ".tmp" }
 // command is a call of the program for this cluster. The environment, too, names the folder: everything that comes of the
 // call inherits it and is known by it.
 func (c cluster) command(arguments ...string) *exec.Cmd {
-	command := exec.Command(program, arguments...)
+	command := exec.Command(devclusterProgram, arguments...)
 	command.Env = append(os.Environ(), "DEVCLUSTER_DATA="+c.data, "TMPDIR="+c.temporary(), "KUBECONFIG=")
 	return command
 }
 
-// on is a call of the program that names the folder by the flag alone.
-func (c cluster) on(arguments ...string) *exec.Cmd {
+// commandByFlag is a call of the program that names the folder by the flag alone.
+func (c cluster) commandByFlag(arguments ...string) *exec.Cmd {
 	return c.command(append(arguments, "--data", c.data)...)
 }
 
 func (c cluster) up(flags ...string) {
 	GinkgoHelper()
-	succeed(c.on(append([]string{"up"}, flags...)...))
+	runSuccessfully(c.commandByFlag(append([]string{"up"}, flags...)...))
 }
 
 func (c cluster) down() {
 	GinkgoHelper()
-	succeed(c.on("down"))
+	runSuccessfully(c.commandByFlag("down"))
 }
 
 func (c cluster) kubectl(arguments ...string) {
 	GinkgoHelper()
-	succeed(c.command(append([]string{"kubectl"}, arguments...)...))
+	runSuccessfully(c.command(append([]string{"kubectl"}, arguments...)...))
 }
 
 // client talks to the cluster by the kubeconfig that the program prints. It gives up soon, since some specs wait for that.
 func (c cluster) client(inContext string) *kubernetes.Clientset {
 	GinkgoHelper()
-	parsed, err := clientcmd.Load(output(c.on("kubeconfig")))
+	parsed, err := clientcmd.Load(output(c.commandByFlag("kubeconfig")))
 	Expect(err).NotTo(HaveOccurred())
 	config, err := clientcmd.NewNonInteractiveClientConfig(*parsed, inContext, nil, nil).ClientConfig()
 	Expect(err).NotTo(HaveOccurred())
@@ -99,7 +99,7 @@ type component struct {
 func (c cluster) status() status {
 	GinkgoHelper()
 	var told status
-	text, _ := c.on("status", "-o", "json").Output() // it fails when a component does
+	text, _ := c.commandByFlag("status", "-o", "json").Output() // it fails when a component does
 	Expect(json.Unmarshal(text, &told)).To(Succeed())
 	return told
 }
@@ -112,8 +112,8 @@ func (c cluster) component(name string) component {
 	return all[at]
 }
 
-// answers asks for something that only etcd knows.
-func answers(ctx context.Context, client kubernetes.Interface) error {
+// checkEtcd asks for something that only etcd knows.
+func checkEtcd(ctx context.Context, client kubernetes.Interface) error {
 	_, err := client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
 	return err
 }
@@ -125,13 +125,13 @@ func readyNodes(ctx context.Context, client kubernetes.Interface) ([]string, err
 	}
 	var names []string
 	for _, node := range nodes.Items {
-		if slices.ContainsFunc(node.Status.Conditions, saysReady) {
+		if slices.ContainsFunc(node.Status.Conditions, isReadyCondition) {
 			names = append(names, node.Name)
 		}
 	}
 	return names, nil
 }
 
-func saysReady(condition corev1.NodeCondition) bool {
+func isReadyCondition(condition corev1.NodeCondition) bool {
 	return condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue
 }

@@ -29,11 +29,11 @@ func (c cluster) makeIn(clone, target string) *exec.Cmd {
 
 var _ = Describe("make demo", func() {
 	It("[X13/demo] shows a swarm finishing tasks, from an empty clone, and takes it away again", func() {
-		needsRoot("a real node")
+		skipUnlessRoot("a real node")
 		before := theMachine()
-		clone := filepath.Join(ground, "clone")
+		clone := filepath.Join(testFolder, "clone")
 		DeferCleanup(os.RemoveAll, clone)
-		succeed(exec.Command("git", "clone", "--quiet", fromRepository("", "."), clone))
+		runSuccessfully(exec.Command("git", "clone", "--quiet", repositoryPath("", "."), clone))
 		c := newCluster("demo")
 
 		began := time.Now()
@@ -44,7 +44,7 @@ var _ = Describe("make demo", func() {
 		phases := output(c.command("kubectl", "get", "tasks", "--namespace", "swarm-demo", "--output", "jsonpath={.items[*].status.phase}"))
 		Expect(strings.Fields(string(phases))).To(And(Not(BeEmpty()), HaveEach("Completed")))
 
-		succeed(c.makeIn(clone, "demo-down"))
-		leavesNothing(c, before)
+		runSuccessfully(c.makeIn(clone, "demo-down"))
+		expectNoLeftovers(c, before)
 	})
 })

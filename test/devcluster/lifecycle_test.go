@@ -13,10 +13,10 @@ import (
 	"github.com/onsi/gomega/gexec"
 )
 
-// leavesNothing is what must hold of a cluster that is gone, on a machine as it was before.
-func leavesNothing(c cluster, before machine) {
+// expectNoLeftovers is what must hold of a cluster that is gone, on a machine as it was before.
+func expectNoLeftovers(c cluster, before machine) {
 	GinkgoHelper()
-	Expect(c.traces()).To(BeEmpty())
+	Expect(c.leftovers()).To(BeEmpty())
 	Expect(theMachine()).To(Equal(before))
 }
 
@@ -25,38 +25,38 @@ var _ = Describe("up and down", Ordered, func() {
 	var before machine
 
 	BeforeAll(func() {
-		needsRoot("a real node")
+		skipUnlessRoot("a real node")
 		before = theMachine()
 		c = newCluster("lifecycle")
 	})
 
 	It("brings up a real node, and says loudly that it is not for production", func(ctx SpecContext) {
 		began := time.Now()
-		session := finish(c.on("up", "--real-nodes", "1"))
+		session := finish(c.commandByFlag("up", "--real-nodes", "1"))
 		Expect(session).To(gexec.Exit(0))
-		measured("warm up --real-nodes 1", time.Since(began), 10*time.Second)
-		Expect(string(session.Err.Contents())).To(HavePrefix(notice + "\n"))
+		reportDuration("warm up --real-nodes 1", time.Since(began), 10*time.Second)
+		Expect(string(session.Err.Contents())).To(HavePrefix(developmentNotice + "\n"))
 		Expect(string(session.Out.Contents())).To(Equal("\nexport KUBECONFIG=" + filepath.Join(c.data, "kubeconfig") + "\n"))
 		Expect(readyNodes(ctx, c.client(first))).To(ConsistOf("node-1"))
-	}, SpecTimeout(patience))
+	}, SpecTimeout(timeout))
 
 	It("is seen on the machine by all the traces that are looked for afterwards", func(ctx SpecContext) {
 		c.serveWeb(ctx)
-		Expect(c.traces()).To(ContainElements(
+		Expect(c.leftovers()).To(ContainElements(
 			MatchRegexp("^process .* supervise "), MatchRegexp("^process .*kube-apiserver"), MatchRegexp("^process .*containerd-shim"),
 			MatchRegexp("^process .*/probe serve"), HavePrefix("interface "), HavePrefix("route "), HavePrefix("control group "), HavePrefix("file "),
 		))
-	}, SpecTimeout(patience))
+	}, SpecTimeout(timeout))
 
 	It("is taken away without a trace, with a pod running", func() {
 		c.down()
-		leavesNothing(c, before)
+		expectNoLeftovers(c, before)
 	})
 
 	It("comes up again at once in the same folder", func(ctx SpecContext) {
 		c.up("--real-nodes", "1")
 		Expect(readyNodes(ctx, c.client(first))).To(ConsistOf("node-1"))
-	}, SpecTimeout(patience))
+	}, SpecTimeout(timeout))
 
 	It("is taken away without a trace when its supervisors were killed", func() {
 		pids := c.supervisors()
@@ -65,13 +65,13 @@ var _ = Describe("up and down", Ordered, func() {
 			Expect(syscall.Kill(pid, syscall.SIGKILL)).To(Succeed())
 		}
 		c.down()
-		leavesNothing(c, before)
+		expectNoLeftovers(c, before)
 	})
 
 	It("can be taken away twice, or without ever having been there", func() {
 		c.down()
 		newCluster("never-there").down()
-		leavesNothing(c, before)
+		expectNoLeftovers(c, before)
 	})
 
 	It("never removes a folder that is not a cluster's", func() {
@@ -85,25 +85,25 @@ var _ = Describe("up and down", Ordered, func() {
 	})
 })
 
-// moment waits until an `up` that is under way has come to some point.
-type moment func(c cluster, session *gexec.Session)
+// awaitPoint waits until an `up` that is under way has come to some point.
+type awaitPoint func(c cluster, session *gexec.Session)
 
-func atTheBeginning(_ cluster, session *gexec.Session) {
+func awaitFirstOutput(_ cluster, session *gexec.Session) {
 	Eventually(session.Err).WithPolling(time.Millisecond).Should(gbytes.Say("NOT for production"))
 }
 
-func onceThereIsAnInterface(c cluster, _ *gexec.Session) {
+func awaitInterface(c cluster, _ *gexec.Session) {
 	Eventually(c.interfaces).WithPolling(time.Millisecond).ShouldNot(BeEmpty())
 }
 
-func onceContainerdStarts(c cluster, _ *gexec.Session) {
+func awaitContainerd(c cluster, _ *gexec.Session) {
 	Eventually(func() string {
 		text, _ := os.ReadFile(filepath.Join(c.data, "logs", "node-1.log"))
 		return string(text)
 	}).WithPolling(time.Millisecond).Should(ContainSubstring("containerd"))
 }
 
-func onceTheAPIAnswers(_ cluster, session *gexec.Session) {
+func awaitAPI(_ cluster, session *gexec.Session) {
 	Eventually(session.Err).WithPolling(time.Millisecond).Should(gbytes.Say("the API server answers"))
 }
 
@@ -111,47 +111,47 @@ var _ = Describe("up, cut short", func() {
 	var before machine
 
 	BeforeEach(func() {
-		needsRoot("a real node")
+		skipUnlessRoot("a real node")
 		before = theMachine()
 	})
 
-	cut := func(reached moment) (cluster, *gexec.Session) {
+	cut := func(reached awaitPoint) (cluster, *gexec.Session) {
 		GinkgoHelper()
 		c := newCluster(strings.ReplaceAll(CurrentSpecReport().LeafNodeText, " ", "-"))
-		session := start(c.on("up", "--real-nodes", "1"))
+		session := start(c.commandByFlag("up", "--real-nodes", "1"))
 		reached(c, session)
 		return c, session
 	}
 
-	DescribeTable("interrupted, cleans up after itself", func(reached moment) {
+	DescribeTable("interrupted, cleans up after itself", func(reached awaitPoint) {
 		c, session := cut(reached)
 		session.Interrupt()
 		Eventually(session).Should(gexec.Exit(130))
-		leavesNothing(c, before)
+		expectNoLeftovers(c, before)
 	},
-		Entry("interrupted at the beginning", moment(atTheBeginning)),
-		Entry("interrupted as containerd starts", moment(onceContainerdStarts)),
-		Entry("interrupted as the API answers", moment(onceTheAPIAnswers)),
+		Entry("interrupted at the beginning", awaitPoint(awaitFirstOutput)),
+		Entry("interrupted as containerd starts", awaitPoint(awaitContainerd)),
+		Entry("interrupted as the API answers", awaitPoint(awaitAPI)),
 	)
 
-	DescribeTable("killed, leaves nothing that down does not remove", func(reached moment) {
+	DescribeTable("killed, leaves nothing that down does not remove", func(reached awaitPoint) {
 		c, session := cut(reached)
 		Eventually(session.Kill()).Should(gexec.Exit())
 		c.down()
-		leavesNothing(c, before)
+		expectNoLeftovers(c, before)
 	},
-		Entry("killed at the beginning", moment(atTheBeginning)),
-		Entry("killed as the interface is made", moment(onceThereIsAnInterface)),
-		Entry("killed as containerd starts", moment(onceContainerdStarts)),
-		Entry("killed as the API answers", moment(onceTheAPIAnswers)),
+		Entry("killed at the beginning", awaitPoint(awaitFirstOutput)),
+		Entry("killed as the interface is made", awaitPoint(awaitInterface)),
+		Entry("killed as containerd starts", awaitPoint(awaitContainerd)),
+		Entry("killed as the API answers", awaitPoint(awaitAPI)),
 	)
 })
 
 // Sockets below a folder may have 108 characters, and some components read their configuration word by word.
 var _ = It("takes a folder whose name is long and has spaces in it", func(ctx SpecContext) {
-	needsRoot("a real node")
+	skipUnlessRoot("a real node")
 	c := newCluster(strings.Repeat("long ", 30) + "name")
 	c.up("--real-nodes", "1")
 	c.serveWeb(ctx)
 	Expect(c.status().Healthy).To(BeTrue())
-}, SpecTimeout(patience))
+}, SpecTimeout(timeout))

@@ -19,17 +19,17 @@ type machine struct {
 	Kernel                                             map[string]string
 }
 
-// ofSomeCluster matches the names that clusters give to what they make on the machine.
-var ofSomeCluster = regexp.MustCompile(`\b(dc|devcluster)-[0-9a-f]{8}`)
+// clusterName matches the names that clusters give to what they make on the machine.
+var clusterName = regexp.MustCompile(`\b(dc|devcluster)-[0-9a-f]{8}`)
 
-// ofContainers are the fixed places where programs of a node keep state unless they are prevented from it.
-var ofContainers = []string{
+// containerFolders are the fixed places where programs of a node keep state unless they are prevented from it.
+var containerFolders = []string{
 	"/etc/cni", "/run/containerd", "/run/netns", "/run/runc", "/var/lib/cni", "/var/lib/containerd", "/var/lib/kubelet",
 	"/var/log/containers", "/var/log/pods",
 }
 
-// ofKubelet are the kernel's settings that a kubelet likes to change, for the whole machine.
-var ofKubelet = []string{
+// kubeletSettings are the kernel's settings that a kubelet likes to change, for the whole machine.
+var kubeletSettings = []string{
 	"kernel/keys/root_maxbytes", "kernel/keys/root_maxkeys", "kernel/panic", "kernel/panic_on_oops", "vm/overcommit_memory", "vm/panic_on_oom",
 	"net/ipv4/ip_forward",
 }
@@ -37,17 +37,17 @@ var ofKubelet = []string{
 func theMachine() machine {
 	return machine{
 		Mounts:        lines("/proc/self/mountinfo"),
-		Interfaces:    ofNoCluster(interfaces()),
-		Routes:        ofNoCluster(routeTargets()),
-		ControlGroups: ofNoCluster(controlGroups()),
-		Folders:       contents(ofContainers),
+		Interfaces:    withoutClusterNames(interfaces()),
+		Routes:        withoutClusterNames(routeTargets()),
+		ControlGroups: withoutClusterNames(controlGroups()),
+		Folders:       contents(containerFolders),
 		Rules:         packetRules(),
 		Kernel:        kernelSettings(),
 	}
 }
 
-func ofNoCluster(all []string) []string {
-	kept := slices.DeleteFunc(all, ofSomeCluster.MatchString)
+func withoutClusterNames(all []string) []string {
+	kept := slices.DeleteFunc(all, clusterName.MatchString)
 	slices.Sort(kept)
 	return kept
 }
@@ -64,15 +64,15 @@ func routeTargets() []string {
 }
 
 func contents(folders []string) []string {
-	var found []string
+	var paths []string
 	for _, folder := range folders {
 		within, _ := filepath.Glob(filepath.Join(folder, "*"))
-		found = append(found, within...)
+		paths = append(paths, within...)
 		if exists(folder) {
-			found = append(found, folder)
+			paths = append(paths, folder)
 		}
 	}
-	return found
+	return paths
 }
 
 func packetRules() string {
@@ -87,7 +87,7 @@ func packetRules() string {
 
 func kernelSettings() map[string]string {
 	settings := map[string]string{}
-	for _, name := range ofKubelet {
+	for _, name := range kubeletSettings {
 		value, _ := os.ReadFile(filepath.Join("/proc/sys", name))
 		settings[name] = strings.TrimSpace(string(value))
 	}

@@ -29,28 +29,28 @@ var _ = Describe("run", func() {
 
 	It("gives the command a cluster of its own, and returns its exit code", func() {
 		session := run(`kubectl get nodes -o name && echo "$KUBECONFIG" && echo "$DEVCLUSTER_DATA" && exit 7`)
-		Eventually(session).WithTimeout(patience).Should(gexec.Exit(7))
+		Eventually(session).WithTimeout(timeout).Should(gexec.Exit(7))
 		said := strings.Fields(string(session.Out.Contents()))
 		Expect(said).To(HaveLen(3))
 		made := cluster{data: said[2]}
 		Expect(said).To(Equal([]string{"node/simulated-1", filepath.Join(made.data, "kubeconfig"), made.data}))
 		Expect(made.data).NotTo(Equal(caller.data))
-		Expect(made.traces()).To(BeEmpty())
-		leavesNothing(caller, before)
+		Expect(made.leftovers()).To(BeEmpty())
+		expectNoLeftovers(caller, before)
 	})
 
 	It("succeeds with the command", func() {
-		Eventually(run("exit 0")).WithTimeout(patience).Should(gexec.Exit(0))
-		leavesNothing(caller, before)
+		Eventually(run("exit 0")).WithTimeout(timeout).Should(gexec.Exit(0))
+		expectNoLeftovers(caller, before)
 	})
 
 	It("passes an interruption on to the command, and cleans up", func() {
 		session := run(`trap 'echo "told to end"; exit 5' TERM; echo "here we are"; while :; do sleep 0.1; done`)
-		Eventually(session).WithTimeout(patience).Should(gbytes.Say("here we are"))
+		Eventually(session).WithTimeout(timeout).Should(gbytes.Say("here we are"))
 		session.Terminate()
 		Eventually(session).Should(gexec.Exit(5))
 		Expect(session).To(gbytes.Say("told to end"))
-		leavesNothing(caller, before)
+		expectNoLeftovers(caller, before)
 	})
 
 	It("cleans up when it is interrupted before the command has begun", func() {
@@ -59,7 +59,7 @@ var _ = Describe("run", func() {
 		session.Interrupt()
 		Eventually(session).Should(gexec.Exit(130))
 		Expect(session.Out.Contents()).To(BeEmpty())
-		leavesNothing(caller, before)
+		expectNoLeftovers(caller, before)
 	})
 
 	// This is how tools/suites holds its clusters.
@@ -73,16 +73,16 @@ var _ = Describe("run", func() {
 		command.Stdin = input
 		session := start(command)
 		Expect(input.Close()).To(Succeed())
-		Eventually(session).WithTimeout(patience).Should(gbytes.Say("held"))
+		Eventually(session).WithTimeout(timeout).Should(gbytes.Say("held"))
 		Consistently(session).WithTimeout(300 * time.Millisecond).ShouldNot(gexec.Exit())
 		Expect(holder.Process.Kill()).To(Succeed())
 		Expect(holder.Wait()).To(MatchError("signal: killed"))
-		Eventually(session).WithTimeout(patience).Should(gexec.Exit(0))
-		leavesNothing(caller, before)
+		Eventually(session).WithTimeout(timeout).Should(gexec.Exit(0))
+		expectNoLeftovers(caller, before)
 	})
 
 	It("cleans up when there is no such command", func() {
-		Expect(refused(caller.command("run", "--", "no-such-command"))).To(ContainSubstring("no-such-command"))
-		leavesNothing(caller, before)
+		Expect(runExpectingFailure(caller.command("run", "--", "no-such-command"))).To(ContainSubstring("no-such-command"))
+		expectNoLeftovers(caller, before)
 	})
 })

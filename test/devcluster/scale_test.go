@@ -22,12 +22,12 @@ var _ = Describe("simulated scale", func() {
 		Expect(readyNodes(ctx, client)).To(HaveLen(nodes))
 		began := time.Now()
 		deploy(ctx, client, pods)
-		Eventually(readyReplicas).WithContext(ctx).WithArguments(client).WithTimeout(patience).WithPolling(500 * time.Millisecond).
+		Eventually(readyReplicas).WithContext(ctx).WithArguments(client).WithTimeout(timeout).WithPolling(500 * time.Millisecond).
 			Should(BeEquivalentTo(pods))
-		measured("2,000 pods Running on 200 simulated nodes", time.Since(began), time.Minute)
+		reportDuration("2,000 pods Running on 200 simulated nodes", time.Since(began), time.Minute)
 		Expect(client.CoreV1().Pods(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{FieldSelector: "status.phase=Running"})).
 			To(HaveField("Items", HaveLen(pods)))
-	}, SpecTimeout(2*patience))
+	}, SpecTimeout(2*timeout))
 })
 
 func deploy(ctx context.Context, client kubernetes.Interface, replicas int32) {

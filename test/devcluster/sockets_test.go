@@ -27,21 +27,21 @@ func (l listener) String() string { return fmt.Sprintf("%s %s %.40s", l.Protocol
 func (c cluster) listeners() []listener {
 	open := openSockets()
 	ours := network("self")
-	var found []listener
-	for _, one := range c.processes() {
-		if network(itoa(one.pid)) != ours {
+	var listeners []listener
+	for _, p := range c.processes() {
+		if network(itoa(p.pid)) != ours {
 			continue
 		}
-		descriptors, _ := filepath.Glob(filepath.Join("/proc", itoa(one.pid), "fd", "*"))
+		descriptors, _ := filepath.Glob(filepath.Join("/proc", itoa(p.pid), "fd", "*"))
 		for _, descriptor := range descriptors {
 			target, _ := os.Readlink(descriptor)
 			if socket, listens := open[target]; listens {
-				socket.Args = one.args
-				found = append(found, socket)
+				socket.Args = p.args
+				listeners = append(listeners, socket)
 			}
 		}
 	}
-	return found
+	return listeners
 }
 
 func network(pid string) string {
@@ -52,15 +52,15 @@ func network(pid string) string {
 // openSockets are all listening sockets of the machine's network, by what a file descriptor calls them.
 func openSockets() map[string]listener {
 	const tcpListens, udpUnconnected = "0A", "07"
-	found := map[string]listener{}
+	listeners := map[string]listener{}
 	for protocol, state := range map[string]string{"tcp": tcpListens, "tcp6": tcpListens, "udp": udpUnconnected, "udp6": udpUnconnected} {
 		for _, line := range lines("/proc/net/" + protocol)[1:] {
 			if field := strings.Fields(line); field[3] == state {
-				found["socket:["+field[9]+"]"] = listener{Protocol: protocol, Address: parseAddress(field[1])}
+				listeners["socket:["+field[9]+"]"] = listener{Protocol: protocol, Address: parseAddress(field[1])}
 			}
 		}
 	}
-	return found
+	return listeners
 }
 
 // parseAddress reads the kernel's 0100007F:1F90, which has each group of four bytes backwards.
@@ -79,7 +79,7 @@ func parseAddress(text string) netip.AddrPort {
 
 // bridgeAddress is the machine's own address on the cluster's network.
 func (c cluster) bridgeAddress() netip.Addr {
-	bridge, err := net.InterfaceByName("dc-" + c.mark())
+	bridge, err := net.InterfaceByName("dc-" + c.clusterID())
 	Expect(err).NotTo(HaveOccurred())
 	addresses, err := bridge.Addrs()
 	Expect(err).NotTo(HaveOccurred())

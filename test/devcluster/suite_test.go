@@ -16,19 +16,19 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// patience is the timeout on a slow and busy machine; all that is asserted comes much sooner.
-const patience = 3 * time.Minute
+// timeout is the timeout on a slow and busy machine; all that is asserted comes much sooner.
+const timeout = 3 * time.Minute
 
 // What every spec works with. They are set once, before the first spec.
 var (
-	program string // the command under test
-	ground  string // the folder that holds everything the suite makes
+	devclusterProgram string // the command under test
+	testFolder        string // the folder that holds everything the suite makes
 )
 
 func TestDevcluster(t *testing.T) {
-	program = fromRepository(os.Getenv("DEVCLUSTER"), "bin/devcluster")
-	if _, err := os.Stat(program); err != nil {
-		t.Fatal(program + " is missing: run `make build`")
+	devclusterProgram = repositoryPath(os.Getenv("DEVCLUSTER"), "bin/devcluster")
+	if _, err := os.Stat(devclusterProgram); err != nil {
+		t.Fatal(devclusterProgram + " is missing: run `make build`")
 	}
 	RegisterFailHandler(Fail)
 	SetDefaultEventuallyTimeout(time.Minute)
@@ -37,8 +37,8 @@ func TestDevcluster(t *testing.T) {
 	RunSpecs(t, "The development cluster")
 }
 
-// fromRepository makes a path absolute; one that is not chosen lies in this repository.
-func fromRepository(chosen, usual string) string {
+// repositoryPath makes a path absolute; one that is not chosen lies in this repository.
+func repositoryPath(chosen, usual string) string {
 	if chosen == "" {
 		chosen = filepath.Join("..", "..", usual)
 	}
@@ -53,25 +53,25 @@ var _ = BeforeSuite(func() {
 	made, err := os.MkdirTemp("", "test-of-devcluster-")
 	Expect(err).NotTo(HaveOccurred())
 	// Without symbolic links the folder is spelled as the program spells it, and so is found in command lines.
-	ground, err = filepath.EvalSymlinks(made)
+	testFolder, err = filepath.EvalSymlinks(made)
 	Expect(err).NotTo(HaveOccurred())
-	Expect(os.Chmod(ground, 0o755)).To(Succeed(), "the suite also works as a plain user")
-	DeferCleanup(os.RemoveAll, ground)
+	Expect(os.Chmod(testFolder, 0o755)).To(Succeed(), "the suite also works as a plain user")
+	DeferCleanup(os.RemoveAll, testFolder)
 })
 
-// needsRoot skips what a plain user may not do.
-func needsRoot(what string) {
+// skipUnlessRoot skips what a plain user may not do.
+func skipUnlessRoot(what string) {
 	if os.Geteuid() != 0 {
 		Skip(what + " needs root")
 	}
 }
 
-// measured puts a duration, and what it should be, into the report of every run.
-func measured(what string, took, target time.Duration) {
+// reportDuration puts a duration, and what it should be, into the report of every run.
+func reportDuration(name string, took, target time.Duration) {
 	verdict := "within"
 	if took > target {
 		verdict = "OVER"
 	}
 	text := fmt.Sprintf("%.1f s, %s the target of %s on %d processors", took.Seconds(), verdict, target, runtime.NumCPU())
-	AddReportEntry(what, text, ReportEntryVisibilityAlways)
+	AddReportEntry(name, text, ReportEntryVisibilityAlways)
 }

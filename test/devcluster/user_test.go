@@ -15,33 +15,33 @@ import (
 
 var _ = Describe("a plain user", func() {
 	It("gets a control plane with simulated nodes, at the port of choice, and rid of it", func(ctx SpecContext) {
-		needsRoot("to become a plain user")
+		skipUnlessRoot("to become a plain user")
 		before := theMachine()
-		home := filepath.Join(ground, "home")
+		home := filepath.Join(testFolder, "home")
 		copyBundles(filepath.Join(home, "swarm-operator"))
 		Expect(os.Chown(home, unprivileged, unprivileged)).To(Succeed())
 		c := newCluster("home/cluster")
 		Expect(os.Chown(c.temporary(), unprivileged, unprivileged)).To(Succeed())
-		own := copyOf(program)
+		own := copyOf(devclusterProgram)
 		call := func(verb string, flags ...string) *exec.Cmd {
-			command := c.on(append([]string{verb}, flags...)...)
+			command := c.commandByFlag(append([]string{verb}, flags...)...)
 			command.Path = own
-			return with(asNobody(command), "HOME="+home, "XDG_CACHE_HOME="+home)
+			return withEnvironment(asNobody(command), "HOME="+home, "XDG_CACHE_HOME="+home)
 		}
 
 		port := freePort()
-		succeed(call("up", "--simulated-nodes", "3", "--port", port))
+		runSuccessfully(call("up", "--simulated-nodes", "3", "--port", port))
 		Expect(c.status().Server).To(Equal("https://127.0.0.1:" + port))
 		Expect(readyNodes(ctx, c.client(first))).To(ConsistOf("simulated-1", "simulated-2", "simulated-3"))
-		Expect(succeed(call("status"))).To(ContainSubstring("3 of 3 Ready"))
+		Expect(runSuccessfully(call("status"))).To(ContainSubstring("3 of 3 Ready"))
 		for _, one := range c.processes() {
 			Expect(ownerOf(one.pid)).To(BeEquivalentTo(unprivileged), "%v", one.args)
 		}
 
-		succeed(call("down"))
-		leavesNothing(c, before)
+		runSuccessfully(call("down"))
+		expectNoLeftovers(c, before)
 		Expect(filepath.Glob(filepath.Join(home, "swarm-operator", "cluster-*"))).To(BeEmpty())
-	}, SpecTimeout(patience))
+	}, SpecTimeout(timeout))
 })
 
 func ownerOf(pid int) uint32 {
@@ -54,7 +54,7 @@ func ownerOf(pid int) uint32 {
 // copyOf puts a program where every user may run it.
 func copyOf(path string) string {
 	GinkgoHelper()
-	folder := filepath.Join(ground, "programs")
+	folder := filepath.Join(testFolder, "programs")
 	Expect(os.MkdirAll(folder, 0o755)).To(Succeed())
 	to := filepath.Join(folder, filepath.Base(path))
 	if !exists(to) {

@@ -20,7 +20,7 @@ import (
 // probeTarball is our own image for test pods.
 func probeTarball() string {
 	GinkgoHelper()
-	path := fromRepository("", "bin/images/probe-"+runtime.GOARCH+".tar")
+	path := repositoryPath("", "bin/images/probe-"+runtime.GOARCH+".tar")
 	Expect(exists(path)).To(BeTrue(), "%s is missing: run `make image`", path)
 	return path
 }
@@ -48,7 +48,7 @@ func imageName(tarball string) string {
 func (c cluster) serveWeb(ctx context.Context) {
 	GinkgoHelper()
 	tarball := probeTarball()
-	succeed(c.on("image", "load", tarball))
+	runSuccessfully(c.commandByFlag("image", "load", tarball))
 	client := c.client(first)
 	container := corev1.Container{Name: "probe", Image: imageName(tarball), ImagePullPolicy: corev1.PullNever, Args: []string{"serve"}}
 	_, err := client.CoreV1().Pods(metav1.NamespaceDefault).Create(ctx, &corev1.Pod{
@@ -72,8 +72,8 @@ func phaseOf(ctx context.Context, client kubernetes.Interface, pod string) (core
 	return found.Status.Phase, nil
 }
 
-// asksWeb has the pod call its own Service by name: through DNS, kube-proxy and the pod network.
-func (c cluster) asksWeb(g Gomega) string {
+// requestWeb has the pod call its own Service by name: through DNS, kube-proxy and the pod network.
+func (c cluster) requestWeb(g Gomega) string {
 	session := start(c.command("kubectl", "exec", "web", "--", "/probe", "get", "--timeout=2s", "http://web.default.svc.cluster.local:8080/"))
 	g.Eventually(session).Should(gexec.Exit(0))
 	return string(session.Out.Contents())

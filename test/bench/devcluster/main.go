@@ -35,7 +35,7 @@ func main() {
 }
 
 func measure(ctx context.Context, program, results string) error {
-	measured, err := report.New(ctx, "devcluster", "devcluster")
+	r, err := report.New(ctx, "devcluster", "devcluster")
 	if err != nil {
 		return err
 	}
@@ -49,9 +49,9 @@ func measure(ctx context.Context, program, results string) error {
 	}
 	took = took[1:]
 	slices.Sort(took)
-	measured.Time(fmt.Sprintf("up --real-nodes 1 until the node is Ready, median of %d", rounds), took[rounds/2].Seconds(), 10, "s")
-	measured.Time(fmt.Sprintf("[X13/node-ready] up --real-nodes 1 until the node is Ready, slowest of %d", rounds), took[rounds-1].Seconds(), 10, "s")
-	return measured.Close(results)
+	r.Time(fmt.Sprintf("up --real-nodes 1 until the node is Ready, median of %d", rounds), took[rounds/2].Seconds(), 10, "s")
+	r.Time(fmt.Sprintf("[X13/node-ready] up --real-nodes 1 until the node is Ready, slowest of %d", rounds), took[rounds-1].Seconds(), 10, "s")
+	return r.Close(results)
 }
 
 // bringUp creates a cluster, which returns when its node is Ready, and removes it.

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// timed runs a contender several times: its answer, the median of its times, and its smallest allocation.
-func (c contender) timed(several int, in pool, before *answer) (found answer, took time.Duration, allocations uint64) {
+// measureTimes runs a contender several times: its answer, the median of its times, and its smallest allocation.
+func (c algorithm) measureTimes(several int, p pool, before *assignment) (result assignment, took time.Duration, allocations uint64) {
 	times, counts := make([]time.Duration, several), make([]uint64, several)
 	for n := range several {
-		run := c.prepare(in, before)
-		times[n], counts[n] = measure(func() { found = run() })
+		run := c.prepare(p, before)
+		times[n], counts[n] = measure(func() { result = run() })
 	}
-	return found, median(times), slices.Min(counts)
+	return result, median(times), slices.Min(counts)
 }
 
 // measure runs something once, on a heap without garbage.

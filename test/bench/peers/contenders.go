@@ -12,45 +12,45 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/assign"
 )
 
-// contender is an algorithm. What prepare does is not timed, what it returns is.
-type contender struct {
+// algorithm is an algorithm. What prepare does is not timed, what it returns is.
+type algorithm struct {
 	name     string
-	most     int // workers, beyond which it does not end within seconds; 0 for no limit
+	maxSize  int // workers, beyond which it does not end within seconds; 0 for no limit
 	shuffled bool
-	prepare  func(in pool, before *answer) func() answer
+	prepare  func(in pool, before *assignment) func() assignment
 }
 
 const kafka = "cooperative-sticky"
 
-// contenders are ours, then the others, each used as documented.
-var contenders = append(slices.Clone(ours),
-	contender{name: kafka, prepare: balanced},
-	contender{name: "go-jump", prepare: jumped},
-	contender{name: "go-maglev", prepare: looked},
-	contender{name: "go-rendezvous", most: 1_000, prepare: met},
-	contender{name: "buraksezer/consistent", most: 1_000, prepare: located},
-	contender{name: "stathat/consistent", most: 100, prepare: ringed},
+// algorithms are ours, then the others, each used as documented.
+var algorithms = append(slices.Clone(ourAlgorithms),
+	algorithm{name: kafka, prepare: runKafka},
+	algorithm{name: "go-jump", prepare: runJumpHash},
+	algorithm{name: "go-maglev", prepare: runMaglev},
+	algorithm{name: "go-rendezvous", maxSize: 1_000, prepare: runRendezvous},
+	algorithm{name: "buraksezer/consistent", maxSize: 1_000, prepare: runConsistentHash},
+	algorithm{name: "stathat/consistent", maxSize: 100, prepare: runHashRing},
 )
 
-// ours are the strategies of the engine.
-var ours = []contender{
-	{name: sticky, prepare: planned(assign.Sticky, 0)},
-	{name: "Sticky, reading the list", prepare: fromNames},
-	{name: "Contiguous", prepare: planned(assign.Contiguous, 0)},
-	{name: "Hashed, 5 %", shuffled: true, prepare: planned(assign.Hashed, 5)},
-	{name: "Hashed, 10 %", shuffled: true, prepare: planned(assign.Hashed, 10)},
+// ourAlgorithms are the strategies of the engine.
+var ourAlgorithms = []algorithm{
+	{name: sticky, prepare: runEngine(assign.Sticky, 0)},
+	{name: "Sticky, reading the list", prepare: runEngineFromNames},
+	{name: "Contiguous", prepare: runEngine(assign.Contiguous, 0)},
+	{name: "Hashed, 5 %", shuffled: true, prepare: runEngine(assign.Hashed, 5)},
+	{name: "Hashed, 10 %", shuffled: true, prepare: runEngine(assign.Hashed, 10)},
 }
 
-// planned is the engine. Without a previous answer the list is a new one, so that nothing is known about it.
-func planned(strategy assign.Strategy, imbalance int) func(pool, *answer) func() answer {
-	return func(in pool, before *answer) func() answer {
+// runEngine is the engine. Without a previous answer the list is a new one, so that nothing is known about it.
+func runEngine(strategy assign.Strategy, imbalance int) func(pool, *assignment) func() assignment {
+	return func(in pool, before *assignment) func() assignment {
 		input := assign.Input{Jobs: in.list, Workers: in.workers, Strategy: strategy, ImbalancePercent: imbalance}
 		if before != nil {
-			input.Previous = before.kept
+			input.Previous = before.revision
 		} else if strategy == assign.Hashed {
 			input.Jobs, _ = assign.NewJobList(asJobs(in.names))
 		}
-		return func() answer { return byRevision(assign.Plan(input).Next, len(in.names)) }
+		return func() assignment { return assignmentByRevision(assign.Plan(input).Next, len(in.names)) }
 	}
 }
 
@@ -62,20 +62,20 @@ func asJobs(names []string) []assign.Job {
 	return jobs
 }
 
-// fromNames is Sticky with all costs of a restart: the list is checked, and the previous revision is only known as stored.
-func fromNames(in pool, before *answer) func() answer {
+// runEngineFromNames is Sticky with all costs of a restart: the list is checked, and the previous revision is only known as stored.
+func runEngineFromNames(in pool, before *assignment) func() assignment {
 	jobs := asJobs(in.names)
-	var stored []assign.Share
+	var shares []assign.Share
 	if before != nil {
-		stored = before.kept.Shares()
+		shares = before.revision.Shares()
 	}
-	return func() answer {
+	return func() assignment {
 		list, _ := assign.NewJobList(jobs)
 		input := assign.Input{Jobs: list, Workers: in.workers}
-		if stored != nil {
-			input.Previous = assign.Restore(stored, 0)
+		if shares != nil {
+			input.Previous = assign.Restore(shares, 0)
 		}
-		return byRevision(assign.Plan(input).Next, len(in.names))
+		return assignmentByRevision(assign.Plan(input).Next, len(in.names))
 	}
 }
 
@@ -90,20 +90,20 @@ func hash(name string) uint64 {
 	return sum ^ sum>>31
 }
 
-func jumped(in pool, _ *answer) func() answer {
-	return func() answer {
+func runJumpHash(in pool, _ *assignment) func() assignment {
+	return func() assignment {
 		places := make([]int32, len(in.names))
 		for n, name := range in.names {
 			places[n] = jump.Hash(hash(name), len(in.workers))
 		}
-		return byPlace(places, in.workers)
+		return assignmentByIndex(places, in.workers)
 	}
 }
 
-// looked uses a table of a hundred places for each worker, or the largest table available.
-func looked(in pool, _ *answer) func() answer {
+// runMaglev uses a table of a hundred places for each worker, or the largest table available.
+func runMaglev(in pool, _ *assignment) func() assignment {
 	names := in.workerNames()
-	return func() answer {
+	return func() assignment {
 		places := uint64(maglev.SmallM)
 		if 100*len(names) > maglev.SmallM {
 			places = maglev.BigM
@@ -113,19 +113,19 @@ func looked(in pool, _ *answer) func() answer {
 		for n, name := range in.names {
 			owners[n] = int32(table.Lookup(hash(name)))
 		}
-		return byPlace(owners, in.workers)
+		return assignmentByIndex(owners, in.workers)
 	}
 }
 
-func met(in pool, _ *answer) func() answer {
+func runRendezvous(in pool, _ *assignment) func() assignment {
 	names := in.workerNames()
-	return func() answer {
+	return func() assignment {
 		meeting := rendezvous.New(names, hash)
 		owners := make([]string, len(in.names))
 		for n, name := range in.names {
 			owners[n] = meeting.Lookup(name)
 		}
-		return byName(owners)
+		return assignmentByName(owners)
 	}
 }
 
@@ -137,31 +137,31 @@ type hasher struct{}
 
 func (hasher) Sum64(data []byte) uint64 { return hash(string(data)) }
 
-// located uses the parameters of OpenTelemetry's target allocator.
-func located(in pool, _ *answer) func() answer {
+// runConsistentHash uses the parameters of OpenTelemetry's target allocator.
+func runConsistentHash(in pool, _ *assignment) func() assignment {
 	members := make([]consistent.Member, len(in.workers))
 	for n := range in.workers {
 		members[n] = member(in.workers[n].Name)
 	}
-	return func() answer {
+	return func() assignment {
 		found := consistent.New(members, consistent.Config{PartitionCount: 1061, ReplicationFactor: 5, Load: 1.1, Hasher: hasher{}})
 		owners := make([]string, len(in.names))
 		for n, name := range in.names {
 			owners[n] = found.LocateKey([]byte(name)).String()
 		}
-		return byName(owners)
+		return assignmentByName(owners)
 	}
 }
 
-func ringed(in pool, _ *answer) func() answer {
+func runHashRing(in pool, _ *assignment) func() assignment {
 	names := in.workerNames()
-	return func() answer {
+	return func() assignment {
 		circle := ring.New()
 		circle.Set(names)
 		owners := make([]string, len(in.names))
 		for n, name := range in.names {
 			owners[n], _ = circle.Get(name) // fails only when it is empty
 		}
-		return byName(owners)
+		return assignmentByName(owners)
 	}
 }

@@ -10,13 +10,13 @@ import (
 // handover measures the steps to one more worker, each with the current records.
 func (b bench) handover() {
 	for _, size := range []scale{small, medium} {
-		c := chainOf(size)
+		c := newIncrementalPool(size)
 		records := make([]assign.Record, 0, size.workers+1)
 		for _, share := range c.revision.Shares() {
 			records = append(records, assign.Record{Worker: share.Worker, Ordinal: share.Ordinal}.WithList(1, share.Jobs))
 		}
-		confirm(records)
-		c.crew(workersOf(size.workers + 1))
+		acknowledgeAll(records)
+		c.setWorkers(workersOf(size.workers + 1))
 		slowest, configs := walk(c.revision.Shares(), records)
 		b.report.Time(fmt.Sprintf("Handover, %s, one worker more: the slowest step", size), milliseconds(slowest), 5, "ms")
 		b.report.Count(fmt.Sprintf("Handover, %s, one worker more: steps that publish", size), float64(configs), 2, "steps")
@@ -27,7 +27,7 @@ func (b bench) handover() {
 func walk(target []assign.Share, records []assign.Record) (slowest time.Duration, configs int) {
 	for version := int64(2); ; version++ {
 		var step assign.Step
-		times := make([]time.Duration, turns)
+		times := make([]time.Duration, changeRepetitions)
 		for n := range times {
 			times[n], _ = measure(func() { step = assign.Handover(target, records, assign.Exclusive) })
 		}
@@ -36,7 +36,7 @@ func walk(target []assign.Share, records []assign.Record) (slowest time.Duration
 		case assign.Done:
 			return slowest, configs
 		case assign.Wait:
-			confirm(records)
+			acknowledgeAll(records)
 		default:
 			configs++
 			records = publish(records, step, version)
@@ -61,8 +61,8 @@ func publish(records []assign.Record, step assign.Step, version int64) []assign.
 	return records
 }
 
-// confirm has all workers confirm what was published last.
-func confirm(records []assign.Record) {
+// acknowledgeAll has all workers confirm what was published last.
+func acknowledgeAll(records []assign.Record) {
 	for n, record := range records {
 		uid := "uid-" + record.Worker
 		records[n] = record.WithPod(uid).WithAcknowledgement(uid, record.Lists[len(record.Lists)-1].Version)

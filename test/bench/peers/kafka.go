@@ -13,21 +13,21 @@ import (
 // topic is the one of which all jobs are partitions.
 const topic = "jobs"
 
-// balanced does what a Kafka consumer group does. The members' messages are created and read outside of the measured time.
-func balanced(in pool, before *answer) func() answer {
+// runKafka does what a Kafka consumer group does. The members' messages are created and read outside of the measured time.
+func runKafka(in pool, before *assignment) func() assignment {
 	var owned []int32
 	if before != nil {
 		owned = before.owners()
 	}
-	round := prepared(in, owned)
-	return func() answer {
+	round := kafkaRound(in, owned)
+	return func() assignment {
 		plan := round()
-		return answer{owners: func() []int32 { return agreed(in, plan) }}
+		return assignment{owners: func() []int32 { return secondRoundOwners(in, plan) }}
 	}
 }
 
-// prepared is one round of balancing among members that own partitions.
-func prepared(in pool, owned []int32) func() *kgo.BalancePlan {
+// kafkaRound is one round of balancing among members that own partitions.
+func kafkaRound(in pool, owned []int32) func() *kgo.BalancePlan {
 	balancer := kgo.CooperativeStickyBalancer()
 	parts := map[int32][]int32{}
 	for partition, owner := range owned {
@@ -35,14 +35,14 @@ func prepared(in pool, owned []int32) func() *kgo.BalancePlan {
 	}
 	var members []kmsg.JoinGroupResponseMember
 	for _, worker := range in.workers {
-		joined := kmsg.NewJoinGroupResponseMember()
-		joined.MemberID = worker.Name
+		join := kmsg.NewJoinGroupResponseMember()
+		join.MemberID = worker.Name
 		current := map[string][]int32{}
 		if mine := parts[int32(worker.Ordinal)]; len(mine) > 0 {
 			current[topic] = mine
 		}
-		joined.ProtocolMetadata = balancer.JoinGroupMetadata([]string{topic}, current, 1)
-		members = append(members, joined)
+		join.ProtocolMetadata = balancer.JoinGroupMetadata([]string{topic}, current, 1)
+		members = append(members, join)
 	}
 	balance, _, err := balancer.MemberBalancer(members)
 	if err != nil {
@@ -58,11 +58,11 @@ func prepared(in pool, owned []int32) func() *kgo.BalancePlan {
 	}
 }
 
-// agreed returns the final owners: what was revoked in the first round is assigned in a second.
-func agreed(in pool, plan *kgo.BalancePlan) []int32 {
+// secondRoundOwners returns the final owners: what was revoked in the first round is assigned in a second.
+func secondRoundOwners(in pool, plan *kgo.BalancePlan) []int32 {
 	owners := ownersIn(in.workers, plan, len(in.names))
 	if slices.Contains(owners, none) {
-		owners = ownersIn(in.workers, prepared(in, owners)(), len(in.names))
+		owners = ownersIn(in.workers, kafkaRound(in, owners)(), len(in.names))
 	}
 	return owners
 }

@@ -18,7 +18,7 @@ import (
 // scale is how much there is to assign.
 type scale struct {
 	jobs, workers int
-	several       int  // how often each contender is timed; the median counts
+	repetitions   int  // how often each contender is timed; the median counts
 	doubled       bool // whether twice the workers are tried
 }
 
@@ -36,9 +36,9 @@ func short(number int) string {
 }
 
 var (
-	small  = scale{jobs: 10_000, workers: 100, several: 5}
-	medium = scale{jobs: 100_000, workers: 1_000, several: 3, doubled: true}
-	large  = scale{jobs: 1_000_000, workers: 10_000, several: 1}
+	small  = scale{jobs: 10_000, workers: 100, repetitions: 5}
+	medium = scale{jobs: 100_000, workers: 1_000, repetitions: 3, doubled: true}
+	large  = scale{jobs: 1_000_000, workers: 10_000, repetitions: 1}
 )
 
 func main() {
@@ -53,22 +53,22 @@ func main() {
 	}
 }
 
-// measured is the folder whose code the numbers depend on. Numbers of code that has changed since are stale.
-const measured = "internal/assign"
+// measuredPackage is the folder whose code the numbers depend on. Numbers of code that has changed since are stale.
+const measuredPackage = "internal/assign"
 
 func run(ctx context.Context, results string) error {
-	kept, err := report.New(ctx, "assign", measured)
+	kept, err := report.New(ctx, "assign", measuredPackage)
 	if err != nil {
 		return err
 	}
 	b := bench{report: kept}
 	var rows []row
 	for _, size := range []scale{small, medium, large} {
-		rows = append(rows, table(size, contenders)...)
+		rows = append(rows, table(size, algorithms)...)
 	}
 	fmt.Print("\nmoves in multiples of the least that balance allows; workers touched by one worker more; jobs that a second run puts elsewhere\n" +
 		"(Hashed: with jobs and workers shuffled); - not tried, or not done within seconds; all but Sticky, Contiguous and Hashed are peers\n\n")
-	b.promises(rows)
+	b.reportCounts(rows)
 	b.quick(rows)
 	b.race()
 	b.steps()

@@ -14,10 +14,10 @@ type pool struct {
 	workers []assign.Worker
 }
 
-// answer holds the owner of each job.
-type answer struct {
-	owners func() []int32 // the ordinal of each job's worker, by the number of the job; not part of the time
-	kept   *assign.Revision
+// assignment holds the owner of each job.
+type assignment struct {
+	owners   func() []int32 // the ordinal of each job's worker, by the number of the job; not part of the time
+	revision *assign.Revision
 }
 
 const none = -1
@@ -55,15 +55,15 @@ func numberOf(name string) int32 {
 }
 
 func poolOf(jobs []assign.Job, workers []assign.Worker) pool {
-	made := pool{names: make([]string, len(jobs)), workers: workers}
+	p := pool{names: make([]string, len(jobs)), workers: workers}
 	for n := range jobs {
-		made.names[n] = jobs[n].Name
+		p.names[n] = jobs[n].Name
 	}
-	made.list, _ = assign.NewJobList(jobs)
-	return made
+	p.list, _ = assign.NewJobList(jobs)
+	return p
 }
 
-func (p pool) with(workers []assign.Worker) pool {
+func (p pool) withWorkers(workers []assign.Worker) pool {
 	p.workers = workers
 	return p
 }
@@ -76,9 +76,9 @@ func (p pool) workerNames() []string {
 	return names
 }
 
-// byName is the answer of an algorithm that names a worker for each job.
-func byName(names []string) answer {
-	return answer{owners: func() []int32 {
+// assignmentByName is the answer of an algorithm that names a worker for each job.
+func assignmentByName(names []string) assignment {
+	return assignment{owners: func() []int32 {
 		owners := make([]int32, len(names))
 		for n, name := range names {
 			owners[n] = numberOf(name)
@@ -87,9 +87,9 @@ func byName(names []string) answer {
 	}}
 }
 
-// byPlace is the answer of an algorithm that numbers workers by their place.
-func byPlace(places []int32, workers []assign.Worker) answer {
-	return answer{owners: func() []int32 {
+// assignmentByIndex is the answer of an algorithm that numbers workers by their place.
+func assignmentByIndex(places []int32, workers []assign.Worker) assignment {
+	return assignment{owners: func() []int32 {
 		owners := make([]int32, len(places))
 		for n, place := range places {
 			owners[n] = int32(workers[place].Ordinal)
@@ -98,9 +98,9 @@ func byPlace(places []int32, workers []assign.Worker) answer {
 	}}
 }
 
-// byRevision is our own answer.
-func byRevision(revision *assign.Revision, jobs int) answer {
-	return answer{kept: revision, owners: func() []int32 {
+// assignmentByRevision is our own answer.
+func assignmentByRevision(revision *assign.Revision, jobs int) assignment {
+	return assignment{revision: revision, owners: func() []int32 {
 		owners := make([]int32, jobs)
 		for n := range owners {
 			owners[n] = none

@@ -9,56 +9,56 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/assign"
 )
 
-// turns is how often a small change is made and undone.
-const turns = 7
+// changeRepetitions is how often a small change is made and undone.
+const changeRepetitions = 7
 
-// chain is a pool with small changes, with the indexes that a controller keeps.
-type chain struct {
+// incrementalPool is a pool with small changes, with the indexes that a controller keeps.
+type incrementalPool struct {
 	list     *assign.JobList
 	revision *assign.Revision
 	workers  []assign.Worker
 }
 
-func chainOf(size scale) *chain {
-	c := &chain{workers: workersOf(size.workers)}
+func newIncrementalPool(size scale) *incrementalPool {
+	c := &incrementalPool{workers: workersOf(size.workers)}
 	c.list, _ = assign.NewJobList(jobsOf(size.jobs))
 	c.revision = assign.Plan(assign.Input{Jobs: c.list, Workers: c.workers}).Next
 	return c
 }
 
 // jobs changes the list and plans.
-func (c *chain) jobs(jobs []assign.Job) {
+func (c *incrementalPool) jobs(jobs []assign.Job) {
 	list, _ := c.list.Next(jobs)
 	c.list, c.revision = list, assign.Plan(assign.Input{Jobs: list, Workers: c.workers, Previous: c.revision}).Next
 }
 
-// crew changes the workers and plans.
-func (c *chain) crew(workers []assign.Worker) {
+// setWorkers changes the workers and plans.
+func (c *incrementalPool) setWorkers(workers []assign.Worker) {
 	c.revision = assign.Plan(assign.Input{Jobs: c.list, Workers: workers, Previous: c.revision}).Next
 }
 
 // steps are the incremental changes at the largest size. One more worker is part of the race.
 func (b bench) steps() {
-	c, n := chainOf(large), large.workers
+	c, n := newIncrementalPool(large), large.workers
 	crew := func(name string, changed []assign.Worker) {
-		b.step(name, func() func() { return func() { c.crew(changed) } }, func() { c.crew(c.workers) })
+		b.step(name, func() func() { return func() { c.setWorkers(changed) } }, func() { c.setWorkers(c.workers) })
 	}
 	crew("one worker less, in the middle", slices.Delete(workersOf(n), n/2, n/2+1))
 
-	whole := jobsOf(large.jobs)
+	reconfigured := jobsOf(large.jobs)
 	jobs := func(name string, edited func() []assign.Job) {
 		b.step(name, func() func() {
 			changed := edited()
 			return func() { c.jobs(changed) }
-		}, func() { c.jobs(slices.Clone(whole)) })
+		}, func() { c.jobs(slices.Clone(reconfigured)) })
 	}
-	c.jobs(slices.Clone(whole))
-	middle, more := len(whole)/2, assign.Job{Name: "one more", Weight: 1}
-	jobs("one job more, at the end", func() []assign.Job { return append(slices.Clone(whole), more) })
-	jobs("one job more, in the middle", func() []assign.Job { return slices.Insert(slices.Clone(whole), middle, more) })
-	jobs("one job less, in the middle", func() []assign.Job { return slices.Delete(slices.Clone(whole), middle, middle+1) })
+	c.jobs(slices.Clone(reconfigured))
+	middle, more := len(reconfigured)/2, assign.Job{Name: "one more", Weight: 1}
+	jobs("one job more, at the end", func() []assign.Job { return append(slices.Clone(reconfigured), more) })
+	jobs("one job more, in the middle", func() []assign.Job { return slices.Insert(slices.Clone(reconfigured), middle, more) })
+	jobs("one job less, in the middle", func() []assign.Job { return slices.Delete(slices.Clone(reconfigured), middle, middle+1) })
 	jobs("one job less, all names read anew", func() []assign.Job {
-		read := slices.Delete(slices.Clone(whole), middle, middle+1)
+		read := slices.Delete(slices.Clone(reconfigured), middle, middle+1)
 		for n := range read {
 			read[n].Name = strings.Clone(read[n].Name)
 		}
@@ -68,7 +68,7 @@ func (b bench) steps() {
 
 // step prepares a change, times it and undoes it, alternately.
 func (b bench) step(name string, prepare func() func(), undo func()) {
-	times := make([]time.Duration, turns)
+	times := make([]time.Duration, changeRepetitions)
 	for n := range times {
 		times[n], _ = measure(prepare())
 		undo()
@@ -78,8 +78,8 @@ func (b bench) step(name string, prepare func() func(), undo func()) {
 
 // allocations is the ratio of a plan's allocations with ten times as many jobs to those without.
 func (b bench) allocations() {
-	count := func(jobs int, change func(c *chain)) float64 {
-		c := chainOf(scale{jobs: jobs, workers: medium.workers})
+	count := func(jobs int, change func(c *incrementalPool)) float64 {
+		c := newIncrementalPool(scale{jobs: jobs, workers: medium.workers})
 		least := uint64(1 << 62)
 		for range 3 {
 			_, allocated := measure(func() { change(c) })
@@ -87,11 +87,15 @@ func (b bench) allocations() {
 		}
 		return float64(least)
 	}
-	same := func(c *chain) { assign.Plan(assign.Input{Jobs: c.list, Workers: c.workers, Previous: c.revision}) }
+	same := func(c *incrementalPool) {
+		assign.Plan(assign.Input{Jobs: c.list, Workers: c.workers, Previous: c.revision})
+	}
 	few, many := count(medium.jobs, same), count(10*medium.jobs, same)
 	b.report.Count(fmt.Sprintf("%s, nothing changed: allocations more for %s jobs than for %s", sticky, short(10*medium.jobs), short(medium.jobs)), many-few, 0, "allocs")
 	larger := workersOf(medium.workers + 1)
-	plus := func(c *chain) { assign.Plan(assign.Input{Jobs: c.list, Workers: larger, Previous: c.revision}) }
+	plus := func(c *incrementalPool) {
+		assign.Plan(assign.Input{Jobs: c.list, Workers: larger, Previous: c.revision})
+	}
 	b.report.Count(fmt.Sprintf("%s, one worker more: allocations per thousand of %s jobs", sticky, short(10*medium.jobs)),
 		1000*count(10*medium.jobs, plus)/float64(10*medium.jobs), 1, "allocs")
 }

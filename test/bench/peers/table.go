@@ -10,40 +10,40 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/assign"
 )
 
-// added is how many jobs are added to see how many move.
-const added = 10
+// addedJobs is how many jobs are added to see how many move.
+const addedJobs = 10
 
 // row is the result of one contender at one scale.
 type row struct {
-	contender
-	size        scale
-	first, more time.Duration // from nothing, and for one more worker
-	allocations uint64        // from nothing
-	balance     balance       // from nothing
-	plus        change        // one more worker
-	tail        change        // without the last worker
-	middle      change        // without one in the middle
-	double      change        // twice the workers, if that was tried
-	jobs        change        // some more jobs
-	again       int           // jobs that a second run places elsewhere
+	algorithm
+	size            scale
+	first, moreJobs time.Duration // from nothing, and for one more worker
+	allocations     uint64        // from nothing
+	balance         balance       // from nothing
+	plus            change        // one more worker
+	tail            change        // without the last worker
+	middle          change        // without one in the middle
+	double          change        // twice the workers, if that was tried
+	jobs            change        // some more jobs
+	rerun           int           // jobs that a second run places elsewhere
 }
 
 // changes are all changes that were measured.
 func (r row) changes() []change { return []change{r.plus, r.tail, r.middle, r.double, r.jobs} }
 
 // table measures contenders at a scale and prints them.
-func table(size scale, all []contender) (rows []row) {
-	jobs, workers := jobsOf(size.jobs+added), workersOf(size.workers)
+func table(size scale, candidates []algorithm) (rows []row) {
+	jobs, workers := jobsOf(size.jobs+addedJobs), workersOf(size.workers)
 	in, larger := poolOf(jobs[:size.jobs:size.jobs], workers), poolOf(jobs, workers)
 	const titles = "\n%-25s %9s %9s %9s %6s %6s %8s %8s %8s %8s %8s %8s %6s"
 	fmt.Printf(titles, size, "first", "+1 worker", "allo-", "max/", "idle", "moves", "-1 tail", "-1", "x2", "per job", "workers", "again")
 	fmt.Printf(titles+"\n", "", "ms", "ms", "cations", "mean", "", "+1", "", "middle", "", "added", "touched", "")
-	for _, one := range all {
-		if one.most > 0 && size.workers > one.most {
-			fmt.Printf("%-25s %9s %9s %9s %6s %6s%s %6s\n", one.name, "-", "-", "-", "-", "-", strings.Repeat("        -", 6), "-")
+	for _, a := range candidates {
+		if a.maxSize > 0 && size.workers > a.maxSize {
+			fmt.Printf("%-25s %9s %9s %9s %6s %6s%s %6s\n", a.name, "-", "-", "-", "-", "-", strings.Repeat("        -", 6), "-")
 			continue
 		}
-		measured := one.measure(size, in, larger)
+		measured := a.measure(size, in, larger)
 		fmt.Println(measured)
 		rows = append(rows, measured)
 	}
@@ -51,31 +51,31 @@ func table(size scale, all []contender) (rows []row) {
 }
 
 // measure runs a contender through all changes.
-func (c contender) measure(size scale, in, larger pool) row {
+func (c algorithm) measure(size scale, in, larger pool) row {
 	n := size.workers
-	measured := row{contender: c, size: size}
-	var first, plus answer
-	first, measured.first, measured.allocations = c.timed(size.several, in, nil)
+	measured := row{algorithm: c, size: size}
+	var first, plus assignment
+	first, measured.first, measured.allocations = c.measureTimes(size.repetitions, in, nil)
 	owners := first.owners()
 	measured.balance = balanceOf(owners, in.workers)
-	after := in.with(workersOf(n + 1))
-	plus, measured.more, _ = c.timed(size.several, after, &first)
+	after := in.withWorkers(workersOf(n + 1))
+	plus, measured.moreJobs, _ = c.measureTimes(size.repetitions, after, &first)
 	measured.plus = compare(owners, plus.owners(), after.workers, size.jobs/(n+1))
 	try := func(in pool, minimum int) change {
 		return compare(owners, c.prepare(in, &first)().owners(), in.workers, minimum)
 	}
-	measured.tail = try(in.with(workersOf(n-1)), size.jobs/n)
-	measured.middle = try(in.with(slices.Delete(workersOf(n), n/2, n/2+1)), size.jobs/n)
+	measured.tail = try(in.withWorkers(workersOf(n-1)), size.jobs/n)
+	measured.middle = try(in.withWorkers(slices.Delete(workersOf(n), n/2, n/2+1)), size.jobs/n)
 	measured.jobs = try(larger, 0)
 	if size.doubled {
-		measured.double = try(in.with(workersOf(2*n)), size.jobs/2)
+		measured.double = try(in.withWorkers(workersOf(2*n)), size.jobs/2)
 	}
-	measured.again = differ(owners, c.prepare(c.again(in), nil)().owners())
+	measured.rerun = differ(owners, c.prepare(c.samePool(in), nil)().owners())
 	return measured
 }
 
-// again is the same pool, in another order where order must not matter.
-func (c contender) again(in pool) pool {
+// samePool is the same pool, in another order where order must not matter.
+func (c algorithm) samePool(in pool) pool {
 	if !c.shuffled {
 		return in
 	}
@@ -89,8 +89,8 @@ func (c contender) again(in pool) pool {
 // String is a line of the table.
 func (r row) String() string {
 	return fmt.Sprintf("%-25s %9.2f %9.2f %9d %6.2f %6d %8s %8s %8s %8s %8.1f %8d %6d",
-		r.name, milliseconds(r.first), milliseconds(r.more), r.allocations, r.balance.ratio, r.balance.idle,
-		r.plus, r.tail, r.middle, r.double, float64(r.jobs.moves)/added, r.plus.touched, r.again)
+		r.name, milliseconds(r.first), milliseconds(r.moreJobs), r.allocations, r.balance.ratio, r.balance.idle,
+		r.plus, r.tail, r.middle, r.double, float64(r.jobs.moves)/addedJobs, r.plus.touchedWorkers, r.rerun)
 }
 
 // balance is how evenly jobs are spread.
@@ -120,10 +120,10 @@ func balanceOf(owners []int32, workers []assign.Worker) balance {
 
 // change is what a change of the pool has moved.
 type change struct {
-	minimum int // needed for balance
-	moves   int
-	touched int // workers that lost or gained a job
-	after   balance
+	minimum        int // needed for balance
+	moves          int
+	touchedWorkers int // workers that lost or gained a job
+	after          balance
 }
 
 func compare(before, after []int32, workers []assign.Worker, minimum int) change {
@@ -135,7 +135,7 @@ func compare(before, after []int32, workers []assign.Worker, minimum int) change
 			touched[owner], touched[after[job]] = true, true
 		}
 	}
-	c.touched = len(touched)
+	c.touchedWorkers = len(touched)
 	return c
 }
 

@@ -17,25 +17,25 @@ type bench struct {
 	report *report.Report
 }
 
-// promises are the counts: the same on every machine.
-func (b bench) promises(rows []row) {
+// reportCounts are the counts: the same on every machine.
+func (b bench) reportCounts(rows []row) {
 	for _, r := range rows {
 		if r.name != sticky {
 			continue
 		}
-		beyond, spread := 0, r.balance.spread
+		worst, spread := 0, r.balance.spread
 		for _, c := range r.changes() {
-			beyond += c.moves - c.minimum
+			worst += c.moves - c.minimum
 			spread = max(spread, c.after.spread)
 		}
-		b.report.Count(fmt.Sprintf("%s, %s: moves beyond the minimum, all changes", r.name, r.size), float64(beyond), 0, "moves")
+		b.report.Count(fmt.Sprintf("%s, %s: moves beyond the minimum, all changes", r.name, r.size), float64(worst), 0, "moves")
 		b.report.Count(fmt.Sprintf("%s, %s: largest difference of loads", r.name, r.size), float64(spread), 1, "jobs")
 	}
 	for _, strategy := range []assign.Strategy{assign.Sticky, assign.Contiguous, assign.Hashed} {
 		different := 0
 		for _, r := range rows {
 			if strings.HasPrefix(r.name, string(strategy)) {
-				different += r.again
+				different += r.rerun
 			}
 		}
 		b.report.Count(fmt.Sprintf("%s: difference between two runs, all sizes", strategy), float64(different), 0, "jobs")
@@ -46,16 +46,16 @@ func (b bench) promises(rows []row) {
 func (b bench) race() {
 	const rounds = 3
 	in := poolOf(jobsOf(large.jobs), workersOf(large.workers))
-	more := in.with(workersOf(large.workers + 1))
+	moreWorkers := in.withWorkers(workersOf(large.workers + 1))
 	times := map[string][]time.Duration{}
 	for range rounds {
-		for _, one := range contenders {
-			if one.name != sticky && one.name != kafka {
+		for _, algorithm := range algorithms {
+			if algorithm.name != sticky && algorithm.name != kafka {
 				continue
 			}
-			first, took, _ := one.timed(1, in, nil)
-			_, plus, _ := one.timed(1, more, &first)
-			times[one.name], times[one.name+" +1"] = append(times[one.name], took), append(times[one.name+" +1"], plus)
+			first, took, _ := algorithm.measureTimes(1, in, nil)
+			_, plus, _ := algorithm.measureTimes(1, moreWorkers, &first)
+			times[algorithm.name], times[algorithm.name+" +1"] = append(times[algorithm.name], took), append(times[algorithm.name+" +1"], plus)
 		}
 	}
 	for _, change := range []struct {
@@ -77,6 +77,6 @@ func (b bench) quick(rows []row) {
 	ours, theirs := at(sticky), at(kafka)
 	b.report.Add(report.Line{Measure: fmt.Sprintf("%s, %s, from nothing", sticky, small), Ours: milliseconds(ours.first), Target: 1, Unit: "ms",
 		Peer: &report.Peer{Name: kafka, Value: milliseconds(theirs.first)}})
-	b.report.Add(report.Line{Measure: fmt.Sprintf("%s, %s, one worker more", sticky, small), Ours: milliseconds(ours.more), Target: 1, Unit: "ms",
-		Peer: &report.Peer{Name: kafka, Value: milliseconds(theirs.more)}})
+	b.report.Add(report.Line{Measure: fmt.Sprintf("%s, %s, one worker more", sticky, small), Ours: milliseconds(ours.moreJobs), Target: 1, Unit: "ms",
+		Peer: &report.Peer{Name: kafka, Value: milliseconds(theirs.moreJobs)}})
 }

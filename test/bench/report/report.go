@@ -59,7 +59,7 @@ type results struct {
 // New returns an empty report. It fails if it cannot determine where its numbers will come from: packages are the folders,
 // relative to the root of the repository, whose code the numbers depend on.
 func New(ctx context.Context, suite string, packages ...string) (*Report, error) {
-	from, err := sourceOf(ctx, packages)
+	from, err := originOf(ctx, packages)
 	if err != nil {
 		return nil, fmt.Errorf("begin suite %q: %w", suite, err)
 	}
@@ -107,16 +107,16 @@ func (l Line) String() string {
 
 // Close writes the run to the file, and fails if a count missed its target.
 func (r *Report) Close(file string) error {
-	all, err := read(file)
+	content, err := read(file)
 	if err != nil {
 		return err
 	}
 	if r.run.Digest, err = digest(r.run); err != nil {
 		return err
 	}
-	all.Runs = slices.DeleteFunc(all.Runs, func(other run) bool { return other.Suite == r.run.Suite })
-	all.Runs = append(all.Runs, r.run)
-	if err := write(file, all); err != nil {
+	content.Runs = slices.DeleteFunc(content.Runs, func(other run) bool { return other.Suite == r.run.Suite })
+	content.Runs = append(content.Runs, r.run)
+	if err := writeResults(file, content); err != nil {
 		return err
 	}
 	return r.Missed()
@@ -135,9 +135,9 @@ func (r *Report) Missed() error {
 
 // digest covers everything else in a run, in the order of keys that encoding/json gives a map: it must depend neither on the
 // layout of the file nor on the order of fields in Go.
-func digest(of run) (string, error) {
-	of.Digest = ""
-	text, err := json.Marshal(of)
+func digest(r run) (string, error) {
+	r.Digest = ""
+	text, err := json.Marshal(r)
 	if err != nil {
 		return "", fmt.Errorf("encode run: %w", err)
 	}
@@ -153,21 +153,21 @@ func digest(of run) (string, error) {
 }
 
 // read returns what suites have measured before, if there is anything.
-func read(file string) (all results, err error) {
+func read(file string) (result results, err error) {
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return all, nil
+		return result, nil
 	}
 	if err == nil {
-		err = json.Unmarshal(text, &all)
+		err = json.Unmarshal(text, &result)
 	}
 	if err != nil {
-		return all, fmt.Errorf("read results in %s: %w", file, err)
+		return result, fmt.Errorf("read results in %s: %w", file, err)
 	}
-	return all, nil
+	return result, nil
 }
 
-func write(file string, all results) error {
+func writeResults(file string, all results) error {
 	text, err := json.MarshalIndent(all, "", "  ")
 	if err != nil {
 		return fmt.Errorf("encode results: %w", err)

@@ -14,7 +14,7 @@ import (
 func repository(t *testing.T) {
 	t.Helper()
 	t.Chdir(t.TempDir())
-	put(t, "engine/engine.go", "package engine\n")
+	writeFile(t, "engine/engine.go", "package engine\n")
 	for _, arguments := range [][]string{
 		{"init", "--quiet"}, {"add", "--all"},
 		{"-c", "user.name=test", "-c", "user.email=test@example.com", "commit", "--quiet", "--message", "engine"},
@@ -25,7 +25,7 @@ func repository(t *testing.T) {
 	}
 }
 
-func put(t *testing.T, name, content string) {
+func writeFile(t *testing.T, name, content string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		t.Fatal(err)
@@ -44,7 +44,7 @@ func begin(t *testing.T, suite string) *Report {
 	return report
 }
 
-func stored(t *testing.T, file string) []run {
+func readRuns(t *testing.T, file string) []run {
 	t.Helper()
 	all, err := read(file)
 	if err != nil {
@@ -64,7 +64,7 @@ func TestASuiteReplacesItsOwnRun(t *testing.T) {
 		}
 	}
 	var got []string
-	for _, run := range stored(t, file) {
+	for _, run := range readRuns(t, file) {
 		for _, line := range run.Lines {
 			got = append(got, run.Suite+": "+line.Measure)
 		}
@@ -74,20 +74,20 @@ func TestASuiteReplacesItsOwnRun(t *testing.T) {
 	}
 }
 
-// closed is the run of a suite of one line, as it is in the file.
-func closed(t *testing.T) run {
+// storedRun is the run of a suite of one line, as it is in the file.
+func storedRun(t *testing.T) run {
 	t.Helper()
 	report := begin(t, "suite")
 	report.Time("of something", 1, 2, "ms")
 	if err := report.Close("results.json"); err != nil {
 		t.Fatal(err)
 	}
-	return stored(t, "results.json")[0]
+	return readRuns(t, "results.json")[0]
 }
 
-func TestARunSaysWhereItComesFrom(t *testing.T) {
+func TestRunHasItsSource(t *testing.T) {
 	repository(t)
-	run := closed(t)
+	run := storedRun(t)
 	commit, _ := git(t.Context(), "rev-parse", "HEAD")
 	tree, _ := git(t.Context(), "rev-parse", "HEAD:engine")
 	if run.Commit != commit || run.Packages["engine"] != tree || len(tree) != 40 {
@@ -103,7 +103,7 @@ func TestARunSaysWhereItComesFrom(t *testing.T) {
 
 func TestADigestShowsEdits(t *testing.T) {
 	repository(t)
-	run := closed(t)
+	run := storedRun(t)
 	if want, err := digest(run); err != nil || run.Digest != want || !strings.HasPrefix(want, "sha256:") {
 		t.Errorf("got digest %q, want %q, %v", run.Digest, want, err)
 	}
@@ -113,15 +113,15 @@ func TestADigestShowsEdits(t *testing.T) {
 	}
 }
 
-func TestUncommittedChangesAreSaid(t *testing.T) {
+func TestUncommittedChangesAreReported(t *testing.T) {
 	repository(t)
-	put(t, "engine/engine.go", "package engine // changed\n")
+	writeFile(t, "engine/engine.go", "package engine // changed\n")
 	if got := begin(t, "suite").run.Packages["engine"]; got != uncommitted {
 		t.Errorf("got tree %q", got)
 	}
 }
 
-func TestASuiteNamesItsPackages(t *testing.T) {
+func TestSuiteMustNameItsPackages(t *testing.T) {
 	repository(t)
 	for reason, packages := range map[string][]string{"name the packages": nil, "HEAD:engin": {"engin"}} {
 		if _, err := New(t.Context(), "suite", packages...); err == nil || !strings.Contains(err.Error(), reason) {
@@ -151,7 +151,7 @@ func TestOnlyCountsFail(t *testing.T) {
 			if err := report.Close(file); (err != nil) != c.fails {
 				t.Errorf("got %v", err)
 			}
-			if runs := stored(t, file); len(runs) != 1 || runs[0].Lines[0].Met != c.met {
+			if runs := readRuns(t, file); len(runs) != 1 || runs[0].Lines[0].Met != c.met {
 				t.Errorf("wrote %+v", runs)
 			}
 		})
@@ -160,18 +160,18 @@ func TestOnlyCountsFail(t *testing.T) {
 
 func TestAnUnreadableFileIsNotReplaced(t *testing.T) {
 	repository(t)
-	put(t, "results.json", "[{}]")
+	writeFile(t, "results.json", "[{}]")
 	if err := begin(t, "suite").Close("results.json"); err == nil {
 		t.Error("it was replaced")
 	}
 }
 
-func TestNumbersDependOnWhatPackagesImport(t *testing.T) {
+func TestSourceIncludesImportedPackages(t *testing.T) {
 	t.Chdir(t.TempDir())
-	put(t, "go.mod", "module example.com/fleet\n\ngo 1.26\n")
-	put(t, "engine/engine.go", "package engine\n\nimport _ \"example.com/fleet/parts/wheel\"\n")
-	put(t, "parts/wheel/wheel.go", "package wheel\n\nimport _ \"fmt\"\n")
-	put(t, "radio/radio.go", "package radio\n")
+	writeFile(t, "go.mod", "module example.com/fleet\n\ngo 1.26\n")
+	writeFile(t, "engine/engine.go", "package engine\n\nimport _ \"example.com/fleet/parts/wheel\"\n")
+	writeFile(t, "parts/wheel/wheel.go", "package wheel\n\nimport _ \"fmt\"\n")
+	writeFile(t, "radio/radio.go", "package radio\n")
 	if got, err := Dependencies(t.Context(), "engine"); err != nil || !slices.Equal(slices.Sorted(slices.Values(got)), []string{"engine", "parts/wheel"}) {
 		t.Errorf("got %q, %v", got, err)
 	}

@@ -33,7 +33,7 @@ type machine struct {
 	Memory int64  `json:"memory,omitempty"` // bytes, if the system reports it
 }
 
-func sourceOf(ctx context.Context, packages []string) (source, error) {
+func originOf(ctx context.Context, packages []string) (source, error) {
 	if len(packages) == 0 {
 		return source{}, errors.New("name the packages that are measured")
 	}
@@ -41,15 +41,15 @@ func sourceOf(ctx context.Context, packages []string) (source, error) {
 	if err != nil {
 		return source{}, err
 	}
-	from := source{
+	result := source{
 		Commit: commit, Date: time.Now().UTC().Format(time.RFC3339), Machine: thisMachine(), Packages: map[string]string{},
 	}
 	for _, folder := range packages {
-		if from.Packages[folder], err = treeOf(ctx, folder); err != nil {
+		if result.Packages[folder], err = treeOf(ctx, folder); err != nil {
 			return source{}, err
 		}
 	}
-	return from, nil
+	return result, nil
 }
 
 func treeOf(ctx context.Context, folder string) (string, error) {
@@ -77,12 +77,12 @@ func git(ctx context.Context, arguments ...string) (string, error) {
 }
 
 func thisMachine() *machine {
-	found := &machine{OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), CPU: procfs("/proc/cpuinfo", "model name")}
+	m := &machine{OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), CPU: procfs("/proc/cpuinfo", "model name")}
 	kilobytes := strings.TrimSuffix(procfs("/proc/meminfo", "MemTotal"), " kB")
 	if count, err := strconv.ParseInt(kilobytes, 10, 64); err == nil {
-		found.Memory = count * 1024
+		m.Memory = count * 1024
 	}
-	return found
+	return m
 }
 
 // procfs returns the first value of a key, or "" if it is missing.

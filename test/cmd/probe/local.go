@@ -75,24 +75,24 @@ func journal(ctx context.Context, _ io.Writer, arguments []string) error {
 	if err != nil {
 		return err
 	}
-	if err := note(rest[0], "start"); err != nil {
+	if err := appendNote(rest[0], "start"); err != nil {
 		return err
 	}
 	<-ctx.Done()
-	return note(rest[0], "stop")
+	return appendNote(rest[0], "stop")
 }
 
-func note(file, happening string) error {
+func appendNote(file, event string) error {
 	host, err := os.Hostname()
 	if err != nil {
 		return fmt.Errorf("read host name: %w", err)
 	}
-	book, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	journalFile, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
 		return fmt.Errorf("open journal: %w", err)
 	}
-	_, err = fmt.Fprintf(book, "%s %s %s\n", time.Now().UTC().Format(time.RFC3339Nano), host, happening)
-	if closed := book.Close(); err == nil {
+	_, err = fmt.Fprintf(journalFile, "%s %s %s\n", time.Now().UTC().Format(time.RFC3339Nano), host, event)
+	if closed := journalFile.Close(); err == nil {
 		err = closed
 	}
 	if err != nil {

@@ -41,8 +41,8 @@ func commands() map[string]command {
 		"sleep":   {"sleep [DURATION]", "wait for the duration, or for SIGTERM", sleep},
 		"env":     {"env NAME", "print an environment variable; unset is a failure", environment},
 		"work":    {"work", "be the code of an agent: payload {milliseconds, quickFrom, exit, untilAttempt, output, say} on standard input", work},
-		"stand":   {"stand", "be a worker of a pool; jobs that begin with stuck do not stop", stand},
-		"answer":  {"answer [--port P] TEXT", "answer every HTTP request with the text", answer},
+		"stand":   {"stand", "be a worker of a pool; jobs that begin with stuck do not stop", runPoolWorker},
+		"answer":  {"answer [--port P] TEXT", "answer every HTTP request with the text", serveAnswer},
 		"version": {"version", "print what this was built from", showVersion},
 	}
 }
@@ -54,53 +54,53 @@ func main() {
 	os.Exit(status)
 }
 
-func run(ctx context.Context, out, complaints io.Writer, arguments []string) int {
+func run(ctx context.Context, out, stderr io.Writer, arguments []string) int {
 	if len(arguments) == 0 {
-		printUsage(complaints)
+		printUsage(stderr)
 		return 2
 	}
-	chosen, known := commands()[arguments[0]]
+	cmd, known := commands()[arguments[0]]
 	if !known {
-		fmt.Fprintf(complaints, "probe: unknown command %q\n", arguments[0])
-		printUsage(complaints)
+		fmt.Fprintf(stderr, "probe: unknown command %q\n", arguments[0])
+		printUsage(stderr)
 		return 2
 	}
-	err := chosen.run(ctx, out, arguments[1:])
+	err := cmd.run(ctx, out, arguments[1:])
 	var own ending
 	switch {
 	case errors.As(err, &own):
-		fmt.Fprintln(complaints, own.text)
+		fmt.Fprintln(stderr, own.text)
 		return own.status
 	case err == nil || errors.Is(err, flag.ErrHelp):
 		return 0
 	case errors.Is(err, errUsage):
-		fmt.Fprintf(complaints, "probe: %v\nusage: probe %s\n", err, chosen.usage)
+		fmt.Fprintf(stderr, "probe: %v\nusage: probe %s\n", err, cmd.usage)
 		return 2
 	}
-	fmt.Fprintf(complaints, "probe: %v\n", err)
+	fmt.Fprintf(stderr, "probe: %v\n", err)
 	return 1
 }
 
-func printUsage(to io.Writer) {
-	all := commands()
-	names := make([]string, 0, len(all))
-	for name := range all {
+func printUsage(w io.Writer) {
+	cmds := commands()
+	names := make([]string, 0, len(cmds))
+	for name := range cmds {
 		names = append(names, name)
 	}
 	sort.Strings(names)
-	fmt.Fprintln(to, "usage: probe COMMAND [ARGUMENTS]")
+	fmt.Fprintln(w, "usage: probe COMMAND [ARGUMENTS]")
 	for _, name := range names {
-		fmt.Fprintf(to, "  %-28s %s\n", all[name].usage, all[name].about)
+		fmt.Fprintf(w, "  %-28s %s\n", cmds[name].usage, cmds[name].about)
 	}
 }
 
 // parse reads the flags and insists on the number of arguments that follow them (most < 0: no limit).
-func parse(flags *flag.FlagSet, arguments []string, least, most int) ([]string, error) {
+func parse(flags *flag.FlagSet, arguments []string, minArguments, maxArguments int) ([]string, error) {
 	flags.SetOutput(io.Discard)
 	if err := flags.Parse(arguments); err != nil {
 		return nil, fmt.Errorf("%w: %w", errUsage, err)
 	}
-	if n := flags.NArg(); n < least || (most >= 0 && n > most) {
+	if n := flags.NArg(); n < minArguments || (maxArguments >= 0 && n > maxArguments) {
 		return nil, fmt.Errorf("%w: %s got %d arguments", errUsage, flags.Name(), n)
 	}
 	return flags.Args(), nil

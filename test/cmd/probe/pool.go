@@ -12,11 +12,11 @@ import (
 	"github.com/swarm-io/swarm-operator/worker"
 )
 
-// stuck begins the names of jobs that do not stop when they are told to.
-const stuck = "stuck"
+// stuckPrefix begins the names of jobs that do not stop when they are told to.
+const stuckPrefix = "stuck"
 
-// stand is a worker of a pool whose jobs consist in being there.
-func stand(ctx context.Context, _ io.Writer, arguments []string) error {
+// runPoolWorker is a worker of a pool whose jobs consist in being there.
+func runPoolWorker(ctx context.Context, _ io.Writer, arguments []string) error {
 	if _, err := parse(newFlags("stand"), arguments, 0, 0); err != nil {
 		return err
 	}
@@ -24,23 +24,23 @@ func stand(ctx context.Context, _ io.Writer, arguments []string) error {
 	if err != nil {
 		return err
 	}
-	return worker.RunWith(ctx, config, stubborn{})
+	return worker.RunWith(ctx, config, stuckHandler{})
 }
 
-type stubborn struct{}
+type stuckHandler struct{}
 
-func (stubborn) Start(context.Context, string) error { return nil }
+func (stuckHandler) Start(context.Context, string) error { return nil }
 
 // Stop returns, for some jobs, only when the process is killed, which is never.
-func (stubborn) Stop(_ context.Context, job string) error {
-	if strings.HasPrefix(job, stuck) {
+func (stuckHandler) Stop(_ context.Context, job string) error {
+	if strings.HasPrefix(job, stuckPrefix) {
 		select {}
 	}
 	return nil
 }
 
-// answer says the same to everybody, which may be a lie.
-func answer(ctx context.Context, _ io.Writer, arguments []string) error {
+// serveAnswer says the same to everybody, which may be a lie.
+func serveAnswer(ctx context.Context, _ io.Writer, arguments []string) error {
 	flags := newFlags("answer")
 	port := flags.Int("port", 9090, "port to listen on")
 	rest, err := parse(flags, arguments, 1, 1)

@@ -74,8 +74,8 @@ func TestServeAnswersAndStops(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- serveOn(ctx, listener, handler()) }()
+	done := make(chan error, 1)
+	go func() { done <- serveOn(ctx, listener, handler()) }()
 
 	base := "http://" + listener.Addr().String()
 	host, _ := os.Hostname()
@@ -90,7 +90,7 @@ func TestServeAnswersAndStops(t *testing.T) {
 	}
 
 	stop()
-	if err := <-ended; err != nil {
+	if err := <-done; err != nil {
 		t.Errorf("stopped server said %v", err)
 	}
 }
@@ -107,7 +107,7 @@ func TestServeHandsOutFiles(t *testing.T) {
 	}
 }
 
-func TestJournalTellsStartAndStop(t *testing.T) {
+func TestJournalRecordsStartAndStop(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "journal")
 	ctx, stop := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer stop()

@@ -15,35 +15,35 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// mark distinguishes the clusters of one machine in names of interfaces and control groups. It follows from the folder.
-func (c cluster) mark() string {
+// clusterID distinguishes the clusters of one machine in names of interfaces and control groups. It follows from the folder.
+func (c cluster) clusterID() string {
 	sum := sha256.Sum256([]byte(c.data))
 	return hex.EncodeToString(sum[:4])
 }
 
-// traces are all the things on this machine that are the cluster's, one line each.
-func (c cluster) traces() []string {
-	var found []string
+// leftovers are all the things on this machine that are the cluster's, one line each.
+func (c cluster) leftovers() []string {
+	var leftovers []string
 	for _, one := range c.processes() {
-		found = append(found, fmt.Sprintf("process %d %s", one.pid, strings.Join(one.args, " ")))
+		leftovers = append(leftovers, fmt.Sprintf("process %d %s", one.pid, strings.Join(one.args, " ")))
 	}
 	for _, name := range c.interfaces() {
-		found = append(found, "interface "+name)
+		leftovers = append(leftovers, "interface "+name)
 	}
-	found = append(found, mentions("route ", routes(), c.mark())...)
-	found = append(found, mentions("mount ", lines("/proc/self/mountinfo"), c.data)...)
-	found = append(found, mentions("control group ", controlGroups(), c.mark())...)
-	return append(found, c.files()...)
+	leftovers = append(leftovers, mentions("route ", routes(), c.clusterID())...)
+	leftovers = append(leftovers, mentions("mount ", lines("/proc/self/mountinfo"), c.data)...)
+	leftovers = append(leftovers, mentions("control group ", controlGroups(), c.clusterID())...)
+	return append(leftovers, c.files()...)
 }
 
 func mentions(kind string, all []string, what string) []string {
-	var found []string
+	var result []string
 	for _, one := range all {
 		if strings.Contains(one, what) {
-			found = append(found, kind+one)
+			result = append(result, kind+one)
 		}
 	}
-	return found
+	return result
 }
 
 // process is one of the cluster's, a container's included.
@@ -55,17 +55,17 @@ type process struct {
 // processes are known by the folder in their command line or environment, or, in a container, by their control group.
 func (c cluster) processes() []process {
 	folders, _ := filepath.Glob("/proc/[0-9]*")
-	var found []process
+	var processes []process
 	for _, folder := range folders {
 		args, _ := os.ReadFile(filepath.Join(folder, "cmdline"))
 		environment, _ := os.ReadFile(filepath.Join(folder, "environ"))
 		groups, _ := os.ReadFile(filepath.Join(folder, "cgroup"))
-		known := bytes.Contains(args, []byte(c.data)) || bytes.Contains(environment, []byte(c.data)) || bytes.Contains(groups, []byte(c.mark()))
+		known := bytes.Contains(args, []byte(c.data)) || bytes.Contains(environment, []byte(c.data)) || bytes.Contains(groups, []byte(c.clusterID()))
 		if pid, err := strconv.Atoi(filepath.Base(folder)); err == nil && known {
-			found = append(found, process{pid: pid, args: strings.Split(strings.TrimRight(string(args), "\x00"), "\x00")})
+			processes = append(processes, process{pid: pid, args: strings.Split(strings.TrimRight(string(args), "\x00"), "\x00")})
 		}
 	}
-	return found
+	return processes
 }
 
 // supervisors are the processes that keep all others of the cluster alive.
@@ -88,13 +88,13 @@ func (c cluster) argumentsOf(component string) []string {
 }
 
 func (c cluster) interfaces() []string {
-	return slices.DeleteFunc(interfaces(), func(name string) bool { return !strings.Contains(name, c.mark()) })
+	return slices.DeleteFunc(interfaces(), func(name string) bool { return !strings.Contains(name, c.clusterID()) })
 }
 
 // files are the folder itself, what was left in the temporary one, and locks in the user's cache.
 func (c cluster) files() []string {
 	temporary, _ := filepath.Glob(filepath.Join(c.temporary(), "*"))
-	locks, _ := filepath.Glob(filepath.Join(cacheFolder(), "*"+c.mark()+"*"))
+	locks, _ := filepath.Glob(filepath.Join(cacheFolder(), "*"+c.clusterID()+"*"))
 	found := mentions("file ", slices.Concat(temporary, locks), "")
 	if exists(c.data) {
 		found = append(found, "file "+c.data)
@@ -123,25 +123,25 @@ func routes() []string { return append(lines("/proc/net/route"), lines("/proc/ne
 
 // controlGroups are the groups at the top of every hierarchy.
 func controlGroups() []string {
-	var found []string
+	var groups []string
 	for _, mount := range lines("/proc/self/mounts") {
 		if field := strings.Fields(mount); len(field) > 2 && strings.HasPrefix(field[2], "cgroup") {
-			found = append(found, foldersIn(field[1])...)
+			groups = append(groups, foldersIn(field[1])...)
 		}
 	}
-	return found
+	return groups
 }
 
 func foldersIn(path string) []string {
 	entries, err := os.ReadDir(path)
 	Expect(err).NotTo(HaveOccurred())
-	var found []string
+	var folders []string
 	for _, entry := range entries {
 		if entry.IsDir() {
-			found = append(found, filepath.Join(path, entry.Name()))
+			folders = append(folders, filepath.Join(path, entry.Name()))
 		}
 	}
-	return found
+	return folders
 }
 
 func lines(file string) []string {

@@ -16,29 +16,29 @@ var _ = Describe("two clusters at once", Ordered, ContinueOnFailure, func() {
 	var before machine
 
 	BeforeAll(func() {
-		needsRoot("a real node")
+		skipUnlessRoot("a real node")
 		before = theMachine()
 		east, west = newCluster("east"), newCluster("west")
 		both := []*gexec.Session{
-			start(east.on("up", "--real-nodes", "1", "--simulated-nodes", "1", "--apiservers", "2", "--audit")),
-			start(west.on("up", "--real-nodes", "1", "--fsync")),
+			start(east.commandByFlag("up", "--real-nodes", "1", "--simulated-nodes", "1", "--apiservers", "2", "--audit")),
+			start(west.commandByFlag("up", "--real-nodes", "1", "--fsync")),
 		}
 		for _, session := range both {
-			Eventually(session).WithTimeout(patience).Should(gexec.Exit(0))
+			Eventually(session).WithTimeout(timeout).Should(gexec.Exit(0))
 		}
 	})
 
 	It("are both Ready", func(ctx SpecContext) {
 		Expect(readyNodes(ctx, east.client(first))).To(ConsistOf("node-1", "simulated-1"))
 		Expect(readyNodes(ctx, west.client(first))).To(ConsistOf("node-1"))
-	}, SpecTimeout(patience))
+	}, SpecTimeout(timeout))
 
 	It("run pods and reach their own Services", func(ctx SpecContext) {
 		for _, c := range []cluster{east, west} {
 			c.serveWeb(ctx)
-			Eventually(c.asksWeb).Should(Equal("web\n"))
+			Eventually(c.requestWeb).Should(Equal("web\n"))
 		}
-	}, SpecTimeout(patience))
+	}, SpecTimeout(timeout))
 
 	It("listen on the loopback and on their own networks alone", func() {
 		for _, c := range []cluster{east, west} {
@@ -58,11 +58,11 @@ var _ = Describe("two clusters at once", Ordered, ContinueOnFailure, func() {
 	})
 
 	It("do not end together, even when the one that ends is frozen", func() {
-		succeed(west.on("pause", "etcd"))
-		succeed(west.on("pause", "node-1/kubelet"))
+		runSuccessfully(west.commandByFlag("pause", "etcd"))
+		runSuccessfully(west.commandByFlag("pause", "node-1/kubelet"))
 		west.down()
-		Expect(west.traces()).To(BeEmpty())
-		Eventually(east.asksWeb).Should(Equal("web\n"))
+		Expect(west.leftovers()).To(BeEmpty())
+		Eventually(east.requestWeb).Should(Equal("web\n"))
 		Expect(east.status().Healthy).To(BeTrue())
 	})
 
@@ -73,23 +73,23 @@ var _ = Describe("two clusters at once", Ordered, ContinueOnFailure, func() {
 
 	It("are both gone without a trace", func() {
 		east.down()
-		leavesNothing(east, before)
+		expectNoLeftovers(east, before)
 	})
 })
 
 // describeLooking is about the commands that change nothing.
 func describeLooking(c *cluster) {
 	It("refuses a second cluster in the same folder", func() {
-		Expect(refused(c.on("up"))).To(ContainSubstring("run `devcluster down` first, or name another folder with --data"))
+		Expect(runExpectingFailure(c.commandByFlag("up"))).To(ContainSubstring("run `devcluster down` first, or name another folder with --data"))
 		Expect(c.status().Healthy).To(BeTrue())
 	})
 
 	It("shows its components as a table and as JSON", func() {
-		Expect(succeed(c.on("status"))).To(And(
+		Expect(runSuccessfully(c.commandByFlag("status"))).To(And(
 			MatchRegexp(`(?m)^nodes +2 of 2 Ready$`), MatchRegexp(`(?m)^COMPONENT +STATE +PID$`), MatchRegexp(`(?m)^kube-scheduler +running +\d+$`),
 		))
 		var told status
-		Expect(json.Unmarshal(output(c.on("status", "-o", "json")), &told)).To(Succeed())
+		Expect(json.Unmarshal(output(c.commandByFlag("status", "-o", "json")), &told)).To(Succeed())
 		Expect(told.Data).To(Equal(c.data))
 		Expect(told.Components).To(HaveEach(And(HaveField("State", "running"), HaveField("PID", BeNumerically(">", 0)))))
 		Expect(told.Components).To(ConsistOf(
@@ -101,24 +101,24 @@ func describeLooking(c *cluster) {
 	})
 
 	It("is reached at the loopback by the kubeconfig that it prints", func(ctx SpecContext) {
-		Expect(string(output(c.on("kubeconfig")))).To(MatchRegexp(`server: "?https://127\.0\.0\.1:\d+`))
+		Expect(string(output(c.commandByFlag("kubeconfig")))).To(MatchRegexp(`server: "?https://127\.0\.0\.1:\d+`))
 		for _, server := range []string{first, second} {
 			client := c.client(server)
 			Expect(client.RESTClient().Get().URL().Hostname()).To(Equal("127.0.0.1"))
-			Expect(answers(ctx, client)).To(Succeed())
+			Expect(checkEtcd(ctx, client)).To(Succeed())
 		}
-	}, SpecTimeout(patience))
+	}, SpecTimeout(timeout))
 
 	It("prints the logs of a component by its full name and by its short one", func() {
-		Expect(string(output(c.on("logs", "kube-scheduler")))).To(ContainSubstring("Starting Kubernetes Scheduler"))
-		full := output(c.on("logs", "node-1/kubelet"))
+		Expect(string(output(c.commandByFlag("logs", "kube-scheduler")))).To(ContainSubstring("Starting Kubernetes Scheduler"))
+		full := output(c.commandByFlag("logs", "node-1/kubelet"))
 		Expect(full).NotTo(BeEmpty())
-		Expect(string(output(c.on("logs", "kubelet")))).To(HavePrefix(string(full)))
+		Expect(string(output(c.commandByFlag("logs", "kubelet")))).To(HavePrefix(string(full)))
 	})
 
 	It("names all components to who asks for one that is not there", func() {
 		for _, verb := range []string{"pause", "resume", "kill", "restart", "logs"} {
-			Expect(refused(c.on(verb, "kube-skeduler"))).To(ContainSubstring("name one of etcd, kube-apiserver, etcd-link, kube-apiserver-2, "))
+			Expect(runExpectingFailure(c.commandByFlag(verb, "kube-skeduler"))).To(ContainSubstring("name one of etcd, kube-apiserver, etcd-link, kube-apiserver-2, "))
 		}
 	})
 }

@@ -2,21 +2,21 @@ package alerts
 
 import "time"
 
-type told struct{ trouble, peace []story }
+type alertScenarios struct{ firing, silent []scenario }
 
-// stories are by the name of the alert.
-var stories = map[string]told{
+// scenariosByAlert are by the name of the alert.
+var scenariosByAlert = map[string]alertScenarios{
 	"SwarmOperatorDown": {
-		trouble: []story{
-			{reason: "no replica answers", begins: 5 * time.Minute, series: `
+		firing: []scenario{
+			{reason: "no replica answers", pendingAt: 5 * time.Minute, series: `
 				up{job="swarm-operator-metrics",instance="a"} 1x9 0x60
 				up{job="swarm-operator-metrics",instance="b"} 1x5 0x60`},
-			{reason: "there are no replicas any more", begins: 5 * time.Minute, series: `
+			{reason: "there are no replicas any more", pendingAt: 5 * time.Minute, series: `
 				up{job="swarm-operator-metrics",instance="a"} 1x9 stale`},
-			{reason: "there never were any", begins: 0, series: `
+			{reason: "there never were any", pendingAt: 0, series: `
 				up{job="apiserver",instance="x"} 1x60`},
 		},
-		peace: []story{
+		silent: []scenario{
 			{reason: "one of two answers", series: `
 				up{job="swarm-operator-metrics",instance="a"} 0x240
 				up{job="swarm-operator-metrics",instance="b"} 1x240`},
@@ -25,10 +25,10 @@ var stories = map[string]told{
 		},
 	},
 	"SwarmOperatorReplicaDown": {
-		trouble: []story{{reason: "one of two does not answer", begins: 5 * time.Minute, series: `
+		firing: []scenario{{reason: "one of two does not answer", pendingAt: 5 * time.Minute, series: `
 				up{job="swarm-operator-metrics",instance="a"} 1x9 0x60
 				up{job="swarm-operator-metrics",instance="b"} 1x240`}},
-		peace: []story{
+		silent: []scenario{
 			{reason: "both answer", series: `
 				up{job="swarm-operator-metrics",instance="a"} 1x240
 				up{job="swarm-operator-metrics",instance="b"} 1x240`},
@@ -38,11 +38,11 @@ var stories = map[string]told{
 		},
 	},
 	"SwarmOperatorNoLeader": {
-		trouble: []story{{reason: "the leader leads no more and has no successor", begins: 5 * time.Minute, series: `
+		firing: []scenario{{reason: "the leader leads no more and has no successor", pendingAt: 5 * time.Minute, series: `
 				leader_election_master_status{name="swarm-operator",pod="a"} 1x9 0x60
 				leader_election_master_status{name="swarm-operator",pod="b"} 0x60
 				leader_election_master_status{name="another",pod="c"} 1x60`}},
-		peace: []story{
+		silent: []scenario{
 			{reason: "one leads", series: `
 				leader_election_master_status{name="swarm-operator",pod="a"} 1x240
 				leader_election_master_status{name="swarm-operator",pod="b"} 0x240`},
@@ -52,10 +52,10 @@ var stories = map[string]told{
 		},
 	},
 	"SwarmOperatorLeaderChanges": {
-		trouble: []story{{reason: "two replicas take the lead from each other every five minutes", begins: 15 * time.Minute, series: `
+		firing: []scenario{{reason: "two replicas take the lead from each other every five minutes", pendingAt: 15 * time.Minute, series: `
 				leader_election_master_status{name="swarm-operator",pod="a"} 1x9 0x9 1x9 0x9 1x9
 				leader_election_master_status{name="swarm-operator",pod="b"} 0x9 1x9 0x9 1x9 0x9`}},
-		peace: []story{
+		silent: []scenario{
 			{reason: "it stays", series: `
 				leader_election_master_status{name="swarm-operator",pod="a"} 1x240
 				leader_election_master_status{name="swarm-operator",pod="b"} 0x240`},
@@ -71,13 +71,13 @@ var stories = map[string]told{
 		},
 	},
 	"SwarmReconcileErrors": {
-		trouble: []story{{reason: "every other reconcile of one controller fails", begins: step, series: `
+		firing: []scenario{{reason: "every other reconcile of one controller fails", pendingAt: evaluationInterval, series: `
 				controller_runtime_reconcile_errors_total{job="swarm-operator-metrics",controller="swarm"} 0+1x240
 				controller_runtime_reconcile_total{job="swarm-operator-metrics",controller="swarm",result="error"} 0+1x240
 				controller_runtime_reconcile_total{job="swarm-operator-metrics",controller="swarm",result="success"} 0+1x240
 				controller_runtime_reconcile_errors_total{job="swarm-operator-metrics",controller="task"} 0x240
 				controller_runtime_reconcile_total{job="swarm-operator-metrics",controller="task",result="success"} 0+100x240`}},
-		peace: []story{
+		silent: []scenario{
 			{reason: "one of ten fails", series: `
 				controller_runtime_reconcile_errors_total{job="swarm-operator-metrics",controller="swarm"} 0+1x240
 				controller_runtime_reconcile_total{job="swarm-operator-metrics",controller="swarm",result="error"} 0+1x240
@@ -95,37 +95,37 @@ var stories = map[string]told{
 		},
 	},
 	"SwarmReconcilePanics": {
-		trouble: []story{
-			{reason: "it happens for the first time", begins: 10 * time.Minute, series: `
+		firing: []scenario{
+			{reason: "it happens for the first time", pendingAt: 10 * time.Minute, series: `
 				swarm_reconcile_panics_total{controller="swarm"} _x20 1x60`},
-			{reason: "it happens again", begins: 30 * time.Minute, series: `
+			{reason: "it happens again", pendingAt: 30 * time.Minute, series: `
 				swarm_reconcile_panics_total{controller="swarm"} 0x59 1x60`},
 		},
-		peace: []story{
+		silent: []scenario{
 			{reason: "nothing of the kind happens", series: `
 				swarm_reconcile_panics_total{controller="swarm"} 0x240`},
-			{reason: "it was long ago, though Prometheus was away meanwhile", calm: 20 * time.Minute, series: `
+			{reason: "it was long ago, though Prometheus was away meanwhile", endsAt: 20 * time.Minute, series: `
 				swarm_reconcile_panics_total{controller="swarm"} 3x60 _x40 3x140`},
 		},
 	},
 	"SwarmReconcileNeedsHelp": {
-		trouble: []story{{reason: "an object is given up", begins: 10 * time.Minute, series: `
+		firing: []scenario{{reason: "an object is given up", pendingAt: 10 * time.Minute, series: `
 				controller_runtime_terminal_reconcile_errors_total{job="swarm-operator-metrics",controller="workerpool"} 0x19 1x240`}},
-		peace: []story{
+		silent: []scenario{
 			{reason: "none is", series: `
 				controller_runtime_terminal_reconcile_errors_total{job="swarm-operator-metrics",controller="workerpool"} 0x240`},
-			{reason: "that was more than an hour ago", calm: 75 * time.Minute, series: `
+			{reason: "that was more than an hour ago", endsAt: 75 * time.Minute, series: `
 				controller_runtime_terminal_reconcile_errors_total{job="swarm-operator-metrics",controller="workerpool"} 0x19 1x240`},
 		},
 	},
 	"SwarmPoolWebhookDown": {
-		trouble: []story{
-			{reason: "a StatefulSet tries in vain, less and less often", begins: 5 * time.Minute, series: `
+		firing: []scenario{
+			{reason: "a StatefulSet tries in vain, less and less often", pendingAt: 5 * time.Minute, series: `
 				apiserver_admission_webhook_rejection_count{name="pods.swarm.io",error_type="calling_webhook_error",rejection_code="503"} _x10 12 13 13 14 14 15x10 16x21 17x40`},
-			{reason: "the operator itself fails", begins: 30 * time.Second, series: `
+			{reason: "the operator itself fails", pendingAt: 30 * time.Second, series: `
 				apiserver_admission_webhook_rejection_count{name="pods.swarm.io",error_type="no_error",rejection_code="500"} 0+1x240`},
 		},
-		peace: []story{
+		silent: []scenario{
 			{reason: "it was away for a minute", series: `
 				apiserver_admission_webhook_rejection_count{name="pods.swarm.io",error_type="calling_webhook_error",rejection_code="503"} _x10 10 11 12x240`},
 			{reason: "pods are refused for what they are", series: `
@@ -135,14 +135,14 @@ var stories = map[string]told{
 		},
 	},
 	"SwarmSpreadWebhookDown": {
-		trouble: []story{
-			{reason: "pods are made without an answer", begins: 5 * time.Minute, series: `
+		firing: []scenario{
+			{reason: "pods are made without an answer", pendingAt: 5 * time.Minute, series: `
 				apiserver_admission_webhook_fail_open_count{name="spread.swarm.io",type="admit"} _x10 1+1x60`},
-			{reason: "it happens again, at another API server", begins: 30 * time.Minute, series: `
+			{reason: "it happens again, at another API server", pendingAt: 30 * time.Minute, series: `
 				apiserver_admission_webhook_fail_open_count{name="spread.swarm.io",type="admit",instance="a"} 5x240
 				apiserver_admission_webhook_fail_open_count{name="spread.swarm.io",type="admit",instance="b"} _x60 1+1x60`},
 		},
-		peace: []story{
+		silent: []scenario{
 			{reason: "it was away for a minute", series: `
 				apiserver_admission_webhook_fail_open_count{name="spread.swarm.io",type="admit"} _x10 1 2 3x240`},
 			{reason: "it was long ago, though Prometheus was away meanwhile", series: `
@@ -150,11 +150,11 @@ var stories = map[string]told{
 		},
 	},
 	"SwarmWebhookErrors": {
-		trouble: []story{{reason: "one answer of ten is a failure", begins: step, series: `
+		firing: []scenario{{reason: "one answer of ten is a failure", pendingAt: evaluationInterval, series: `
 				swarm_webhook_request_duration_seconds_count{webhook="spread",outcome="failed"} 0+1x240
 				swarm_webhook_request_duration_seconds_count{webhook="spread",outcome="passed"} 0x240
 				swarm_webhook_request_duration_seconds_count{webhook="spread",outcome="placed"} 0+9x240`}},
-		peace: []story{
+		silent: []scenario{
 			{reason: "one of a hundred is", series: `
 				swarm_webhook_request_duration_seconds_count{webhook="spread",outcome="failed"} 0+1x240
 				swarm_webhook_request_duration_seconds_count{webhook="spread",outcome="passed"} 0+50x240
@@ -166,11 +166,11 @@ var stories = map[string]told{
 		},
 	},
 	"SwarmWebhookSlow": {
-		trouble: []story{{reason: "one answer of ten takes more than 200 ms", begins: step, series: `
+		firing: []scenario{{reason: "one answer of ten takes more than 200 ms", pendingAt: evaluationInterval, series: `
 				swarm_webhook_request_duration_seconds_bucket{webhook="spread",outcome="placed",le="0.2"} 0+90x240
 				swarm_webhook_request_duration_seconds_bucket{webhook="spread",outcome="placed",le="0.3"} 0+100x240
 				swarm_webhook_request_duration_seconds_bucket{webhook="spread",outcome="placed",le="+Inf"} 0+100x240`}},
-		peace: []story{
+		silent: []scenario{
 			{reason: "one of a thousand does", series: `
 				swarm_webhook_request_duration_seconds_bucket{webhook="spread",outcome="placed",le="0.1"} 0+995x240
 				swarm_webhook_request_duration_seconds_bucket{webhook="spread",outcome="placed",le="0.2"} 0+999x240
@@ -181,10 +181,10 @@ var stories = map[string]told{
 		},
 	},
 	"SwarmPlacementEstimated": {
-		trouble: []story{{reason: "one of five places is an estimate", begins: step, series: `
+		firing: []scenario{{reason: "one of five places is an estimate", pendingAt: evaluationInterval, series: `
 				swarm_placement_answers_total{by="leader"} 0+4x240
 				swarm_placement_answers_total{by="estimate"} 0+1x240`}},
-		peace: []story{
+		silent: []scenario{
 			{reason: "the leader gives them", series: `
 				swarm_placement_answers_total{by="leader"} 0+4x240`},
 			{reason: "the leader was away for a minute", series: `
@@ -192,13 +192,13 @@ var stories = map[string]told{
 				swarm_placement_answers_total{by="estimate"} 0x19 4 8x240`},
 		},
 	},
-	"SwarmSpotUnavailable": lasting("SpotUnavailable"),
-	"SwarmSpreadBlocked":   lasting("BlockedByPDB"),
+	"SwarmSpotUnavailable": workloadStatusScenarios("SpotUnavailable"),
+	"SwarmSpreadBlocked":   workloadStatusScenarios("BlockedByPDB"),
 	"SwarmSpreadInvalid": {
-		trouble: []story{{reason: "a workload is so", begins: 5 * time.Minute, series: `
+		firing: []scenario{{reason: "a workload is so", pendingAt: 5 * time.Minute, series: `
 				swarm_spread_workloads{status="Invalid"} 0x9 1x240
 				swarm_spread_workloads{status="Balanced"} 9x240`}},
-		peace: []story{
+		silent: []scenario{
 			{reason: "all are balanced", series: `
 				swarm_spread_workloads{status="Invalid"} 0x240
 				swarm_spread_workloads{status="Balanced"} 9x240`},
@@ -207,19 +207,19 @@ var stories = map[string]told{
 		},
 	},
 	"SwarmTasksStuck": {
-		trouble: []story{
-			{reason: "no agent takes them", begins: 5 * time.Minute, series: `
+		firing: []scenario{
+			{reason: "no agent takes them", pendingAt: 5 * time.Minute, series: `
 				swarm_task_unfinished{state="waiting"} 0x9 3x240
 				swarm_task_unfinished{state="running"} 0x240
 				swarm_task_wait_seconds_count 7x240`},
-			{reason: "no agent takes them, and there is a new leader", begins: 0, series: `
+			{reason: "no agent takes them, and there is a new leader", pendingAt: 0, series: `
 				swarm_task_unfinished{state="waiting",pod="a"} 3x19 stale
 				swarm_task_unfinished{state="running",pod="a"} 0x19 stale
 				swarm_task_unfinished{state="waiting",pod="b"} _x24 3x200
 				swarm_task_unfinished{state="running",pod="b"} _x24 0x200
 				swarm_task_wait_seconds_count{pod="b"} 0x240`},
 		},
-		peace: []story{
+		silent: []scenario{
 			{reason: "others are being worked on", series: `
 				swarm_task_unfinished{state="waiting"} 3x240
 				swarm_task_unfinished{state="running"} 2x240
@@ -235,11 +235,11 @@ var stories = map[string]told{
 		},
 	},
 	"SwarmTasksWaitLong": {
-		trouble: []story{{reason: "half of them wait for more than five minutes, and up to twenty", begins: step, series: `
+		firing: []scenario{{reason: "half of them wait for more than five minutes, and up to twenty", pendingAt: evaluationInterval, series: `
 				swarm_task_wait_seconds_bucket{le="327.68"} 0+5x240
 				swarm_task_wait_seconds_bucket{le="1310.72"} 0+10x240
 				swarm_task_wait_seconds_bucket{le="+Inf"} 0+10x240`}},
-		peace: []story{
+		silent: []scenario{
 			{reason: "they wait for seconds", series: `
 				swarm_task_wait_seconds_bucket{le="5.12"} 0+10x240
 				swarm_task_wait_seconds_bucket{le="+Inf"} 0+10x240`},
@@ -250,19 +250,19 @@ var stories = map[string]told{
 	},
 }
 
-// lasting has the stories of a workload status that is normal as long as it passes.
-func lasting(status string) told {
-	shown := func(pod, values string) string {
+// workloadStatusScenarios has the stories of a workload status that is normal as long as it passes.
+func workloadStatusScenarios(status string) alertScenarios {
+	series := func(pod, values string) string {
 		return "\n" + `swarm_spread_workloads{status="` + status + `",pod="` + pod + `"} ` + values
 	}
-	return told{
-		trouble: []story{
-			{reason: "workloads stay so", begins: 5 * time.Minute, series: shown("a", "0x9 2x240")},
-			{reason: "they stay so, and there is a new leader", begins: 0, series: shown("a", "2x59 stale") + shown("b", "_x64 2x200")},
+	return alertScenarios{
+		firing: []scenario{
+			{reason: "workloads stay so", pendingAt: 5 * time.Minute, series: series("a", "0x9 2x240")},
+			{reason: "they stay so, and there is a new leader", pendingAt: 0, series: series("a", "2x59 stale") + series("b", "_x64 2x200")},
 		},
-		peace: []story{
-			{reason: "no workload is so", series: shown("a", "0x240")},
-			{reason: "it passes after fifty minutes", series: shown("a", "0x9 2x99 0x140")},
+		silent: []scenario{
+			{reason: "no workload is so", series: series("a", "0x240")},
+			{reason: "it passes after fifty minutes", series: series("a", "0x9 2x99 0x140")},
 		},
 	}
 }

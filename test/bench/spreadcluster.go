@@ -21,14 +21,14 @@ import (
 // capacity is the label that distinguishes spot from on-demand nodes.
 const capacity = "karpenter.sh/capacity-type"
 
-// hookPort is where the API server, on the same machine, calls the operator's webhook.
-var hookPort = ports.Free()
+// webhookPort is where the API server, on the same machine, calls the operator's webhook.
+var webhookPort = ports.Free()
 
-// hooked are the settings of an operator with a webhook for pods.
-var hooked = []string{"SWARM_WEBHOOK_ENABLED=true", "SWARM_WEBHOOK_PORT=" + hookPort}
+// webhookSettings are the settings of an operator with a webhook for pods.
+var webhookSettings = []string{"SWARM_WEBHOOK_ENABLED=true", "SWARM_WEBHOOK_PORT=" + webhookPort}
 
-// furnish adds simulated nodes up to this number, of both classes in three zones.
-func (c *cluster) furnish(ctx context.Context, count int) error {
+// addNodes adds simulated nodes up to this number, of both classes in three zones.
+func (c *cluster) addNodes(ctx context.Context, count int) error {
 	there := &corev1.NodeList{}
 	if err := c.api.List(ctx, there); err != nil {
 		return fmt.Errorf("list nodes: %w", err)
@@ -57,28 +57,28 @@ func simulatedNode(n int) *corev1.Node {
 	}
 }
 
-// hook has the API server call the webhook as the installed configuration does.
-func (c *cluster) hook(ctx context.Context) error {
+// registerWebhook has the API server call the webhook as the installed configuration does.
+func (c *cluster) registerWebhook(ctx context.Context) error {
 	text, err := os.ReadFile("deploy/kustomize/operator/admission.yaml")
 	if err != nil {
 		return fmt.Errorf("read the webhooks: %w", err)
 	}
-	made := &admissionv1.MutatingWebhookConfiguration{}
-	if err := yaml.UnmarshalStrict(text, made); err != nil {
+	configuration := &admissionv1.MutatingWebhookConfiguration{}
+	if err := yaml.UnmarshalStrict(text, configuration); err != nil {
 		return fmt.Errorf("read the webhooks: %w", err)
 	}
-	for n := range made.Webhooks {
-		asked := &made.Webhooks[n].ClientConfig
-		*asked = admissionv1.WebhookClientConfig{URL: new("https://127.0.0.1:" + hookPort + *asked.Service.Path)}
+	for n := range configuration.Webhooks {
+		asked := &configuration.Webhooks[n].ClientConfig
+		*asked = admissionv1.WebhookClientConfig{URL: new("https://127.0.0.1:" + webhookPort + *asked.Service.Path)}
 	}
-	if err := client.IgnoreAlreadyExists(c.api.Create(ctx, made)); err != nil {
+	if err := client.IgnoreAlreadyExists(c.api.Create(ctx, configuration)); err != nil {
 		return fmt.Errorf("install the webhooks: %w", err)
 	}
 	return nil
 }
 
-// authorities are the CAs that the API server trusts for the webhook.
-func (c *cluster) authorities(ctx context.Context) ([]byte, error) {
+// trustedCAs are the CAs that the API server trusts for the webhook.
+func (c *cluster) trustedCAs(ctx context.Context) ([]byte, error) {
 	found := &admissionv1.MutatingWebhookConfiguration{}
 	if err := c.api.Get(ctx, client.ObjectKey{Name: admission.ConfigurationName}, found); err != nil {
 		return nil, fmt.Errorf("read the webhooks: %w", err)
@@ -117,19 +117,19 @@ func (c *cluster) spotNode(ctx context.Context) (*corev1.Node, error) {
 
 // workload creates the nth of the workloads.
 func (c *cluster) workload(ctx context.Context, n int) error {
-	var made client.Object = spreadDeployment(n)
+	var object client.Object = spreadDeployment(n)
 	if n%10 == 9 {
-		made = spreadStatefulSet(n)
+		object = spreadStatefulSet(n)
 	}
-	made.SetNamespace(space)
-	made.SetName(spreadName(n))
-	made.SetAnnotations(map[string]string{
+	object.SetNamespace(space)
+	object.SetName(spreadName(n))
+	object.SetAnnotations(map[string]string{
 		v1alpha1.SpreadMode.Key(v1alpha1.Prefix):           v1alpha1.SpreadEnabled,
 		v1alpha1.SpreadMinOnDemand.Key(v1alpha1.Prefix):    "2",
 		v1alpha1.SpreadSpotPercentage.Key(v1alpha1.Prefix): "70",
 	})
-	if err := c.api.Create(ctx, made); err != nil {
-		return fmt.Errorf("create workload %q: %w", made.GetName(), err)
+	if err := c.api.Create(ctx, object); err != nil {
+		return fmt.Errorf("create workload %q: %w", object.GetName(), err)
 	}
 	return nil
 }

@@ -11,11 +11,11 @@ import (
 	"github.com/onsi/gomega/gexec"
 )
 
-// notice opens everything that brings up a cluster.
-const notice = "A cluster for development and tests. NOT for production."
+// developmentNotice opens everything that brings up a cluster.
+const developmentNotice = "A cluster for development and tests. NOT for production."
 
-// complaint is the last output of a program that failed, after the notice and its progress.
-var complaint = regexp.MustCompile(`\A(?:` + regexp.QuoteMeta(notice) + `\n)?(?: *[0-9.]+ s  .*\n)*(devcluster: .*)\n\z`)
+// failureOutput is the last output of a program that failed, after the notice and its progress.
+var failureOutput = regexp.MustCompile(`\A(?:` + regexp.QuoteMeta(developmentNotice) + `\n)?(?: *[0-9.]+ s  .*\n)*(devcluster: .*)\n\z`)
 
 // start runs a command and goes on; its output is shown when the spec fails.
 func start(command *exec.Cmd) *gexec.Session {
@@ -29,12 +29,12 @@ func start(command *exec.Cmd) *gexec.Session {
 func finish(command *exec.Cmd) *gexec.Session {
 	GinkgoHelper()
 	session := start(command)
-	Eventually(session).WithTimeout(patience).Should(gexec.Exit())
+	Eventually(session).WithTimeout(timeout).Should(gexec.Exit())
 	return session
 }
 
-// succeed runs a command that must go well and gives what it printed.
-func succeed(command *exec.Cmd) string {
+// runSuccessfully runs a command that must go well and gives what it printed.
+func runSuccessfully(command *exec.Cmd) string {
 	GinkgoHelper()
 	session := finish(command)
 	Expect(session).To(gexec.Exit(0))
@@ -49,18 +49,18 @@ func output(command *exec.Cmd) []byte {
 	return text
 }
 
-// refused runs a command that must fail and returns its only line of complaint.
-func refused(command *exec.Cmd) string {
+// runExpectingFailure runs a command that must fail and returns its only line of complaint.
+func runExpectingFailure(command *exec.Cmd) string {
 	GinkgoHelper()
 	session := finish(command)
 	Expect(session).To(gexec.Exit(1))
-	said := complaint.FindSubmatch(session.Err.Contents())
+	said := failureOutput.FindSubmatch(session.Err.Contents())
 	Expect(said).NotTo(BeNil(), "it complains in one line:\n%s", session.Err.Contents())
 	return string(said[1])
 }
 
-// with adds to the environment of a command.
-func with(command *exec.Cmd, variables ...string) *exec.Cmd {
+// withEnvironment adds to the environment of a command.
+func withEnvironment(command *exec.Cmd, variables ...string) *exec.Cmd {
 	command.Env = append(command.Env, variables...)
 	return command
 }
@@ -71,7 +71,7 @@ const unprivileged = 65534
 // asNobody takes all rights from a command.
 func asNobody(command *exec.Cmd) *exec.Cmd {
 	command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: unprivileged, Gid: unprivileged}}
-	command.Dir = ground
+	command.Dir = testFolder
 	return command
 }
 

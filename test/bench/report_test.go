@@ -35,7 +35,7 @@ func TestQueueThatIsNotCreatedInTimeEndsItsRows(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), partLimit)
 		defer cancel()
 		began := time.Now()
-		if err := b.queued(ctx, 100_000, 100); err != nil {
+		if err := b.measureQueueAt(ctx, 100_000, 100); err != nil {
 			t.Fatal(err)
 		}
 		if took := time.Since(began); took != rowLimit {
@@ -48,20 +48,20 @@ func TestQueueThatIsNotCreatedInTimeEndsItsRows(t *testing.T) {
 
 // The bounds for one tenant hold on any machine: a bound that is missed fails the benchmark.
 func TestBoundsOfOneTenantFailTheBenchmark(t *testing.T) {
-	handBacks := int(handingBack.Seconds()) * backWrites
-	for name, row := range map[string]func(b *bench, beyond int){
-		"memory with a mesh":               func(b *bench, beyond int) { b.reportMesh(float64(leaderMemory+beyond), etcdGrowth) },
-		"etcd with a mesh":                 func(b *bench, beyond int) { b.reportMesh(leaderMemory, float64(etcdGrowth+beyond)) },
-		"memory with something":            func(b *bench, beyond int) { b.reportLeader("something", float64(leaderMemory+beyond), true) },
-		"memory with foreign ConfigMaps":   func(b *bench, beyond int) { b.reportForeign(foreign, float64(leaderMemory+beyond)) },
-		"number of the foreign ConfigMaps": func(b *bench, beyond int) { b.reportForeign(foreign-beyond, leaderMemory) },
-		"writes for what is handed back":   func(b *bench, beyond int) { b.reportHandBacks(8, 8, handBacks+beyond) },
+	reportHandBacks := int(handBackDuration.Seconds()) * maxHandBackWrites
+	for name, row := range map[string]func(b *bench, exceed int){
+		"memory with a mesh":               func(b *bench, exceed int) { b.reportMesh(float64(leaderMemory+exceed), etcdGrowth) },
+		"etcd with a mesh":                 func(b *bench, exceed int) { b.reportMesh(leaderMemory, float64(etcdGrowth+exceed)) },
+		"memory with something":            func(b *bench, exceed int) { b.reportLeader("something", float64(leaderMemory+exceed), true) },
+		"memory with foreign ConfigMaps":   func(b *bench, exceed int) { b.reportForeign(foreign, float64(leaderMemory+exceed)) },
+		"number of the foreign ConfigMaps": func(b *bench, exceed int) { b.reportForeign(foreign-exceed, leaderMemory) },
+		"writes for what is handed back":   func(b *bench, exceed int) { b.reportHandBacks(8, 8, reportHandBacks+exceed) },
 	} {
-		for beyond, misses := range []bool{false, true} {
+		for exceed, misses := range []bool{false, true} {
 			b := &bench{report: &report.Report{}}
-			row(b, beyond)
+			row(b, exceed)
 			if err := b.report.Missed(); (err != nil) != misses {
-				t.Errorf("%s, %d beyond its bound: got %v, want an error: %t", name, beyond, err, misses)
+				t.Errorf("%s, %d beyond its bound: got %v, want an error: %t", name, exceed, err, misses)
 			}
 		}
 	}
@@ -96,21 +96,21 @@ func slowCluster(t *testing.T) *cluster {
 }
 
 // checkNotReached checks that a report has exactly these rows, none of which was reached.
-func checkNotReached(t *testing.T, of *report.Report, want ...string) {
+func checkNotReached(t *testing.T, r *report.Report, want ...string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "results.json")
-	content, err := []byte(nil), of.Close(file)
+	content, err := []byte(nil), r.Close(file)
 	if err == nil {
 		content, err = os.ReadFile(file)
 	}
-	var stored struct {
+	var results struct {
 		Runs []struct{ Lines []report.Line }
 	}
-	if err := errors.Join(err, json.Unmarshal(content, &stored)); err != nil {
+	if err := errors.Join(err, json.Unmarshal(content, &results)); err != nil {
 		t.Fatal(err)
 	}
 	var got []string
-	for _, line := range stored.Runs[0].Lines {
+	for _, line := range results.Runs[0].Lines {
 		got = append(got, line.Measure)
 		if !line.NotReached || line.Met {
 			t.Errorf("not shown as missed: %s", line)
