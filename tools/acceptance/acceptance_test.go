@@ -38,8 +38,8 @@ func TestReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	printed := report{sections: sections, evidence: all, stale: []string{"operator, measured on 0123: changed since: kit"}, most: 1}
-	if printed.healthy() {
+	printed := report{sections: sections, evidence: all, stale: []string{"operator, measured on 0123: changed since: kit"}, maxNames: 1}
+	if printed.isHealthy() {
 		t.Error("failed tests were taken for healthy")
 	}
 	var out bytes.Buffer
@@ -89,34 +89,34 @@ func TestVerdicts(t *testing.T) {
 		want   verdict
 	}{
 		{"nothing was run", three, nil, open},
-		{"one of three clauses", three, named(passed, "e2e", "[S08/critical-first]"), partly},
-		{"two of three clauses", three, named(passed, "e2e", "[S08/critical-first, S08/parallel]"), partly},
-		{"all three", three, named(passed, "e2e", "[S08/critical-first, S08/parallel, S08/sequential]"), proven},
-		{"a level too low", three, named(passed, "integration", "[S08/critical-first] [S08/parallel] [S08/sequential]"), partly},
-		{"a skipped test", three, named(skipped, "e2e", "[S08/critical-first] [S08/parallel] [S08/sequential]"), open},
-		{"the row alone", three, named(passed, "e2e", "[S08]"), open},
-		{"the row alone, failed", three, named(failed, "e2e", "[S08]"), broken},
-		{"proven and failed", three, append(named(passed, "e2e", "[S08/critical-first, S08/parallel, S08/sequential]"),
-			named(failed, "unit", "[S08/parallel]")...), broken},
-		{"a single clause by its row", single, named(passed, "integration", "[S11]"), proven},
-		{"a single clause, a level too low", single, named(passed, "unit", "[S11]"), open},
-		{"a number by a test", number, named(passed, "e2e", "[R11]"), open},
-		{"a number by a line", number, named(passed, bench, "[R11]"), proven},
-		{"a number by one of two lines", number, append(named(passed, bench, "[R11]"), named(missed, bench, "[R11]")...), open},
-		{"a stale number", number, named(stale, bench, "[R11]"), open},
-		{"a test by a number", single, named(passed, bench, "[S11]"), open},
+		{"one of three clauses", three, testsNamed(passed, "e2e", "[S08/critical-first]"), partly},
+		{"two of three clauses", three, testsNamed(passed, "e2e", "[S08/critical-first, S08/parallel]"), partly},
+		{"all three", three, testsNamed(passed, "e2e", "[S08/critical-first, S08/parallel, S08/sequential]"), proven},
+		{"a level too low", three, testsNamed(passed, "integration", "[S08/critical-first] [S08/parallel] [S08/sequential]"), partly},
+		{"a skipped test", three, testsNamed(skipped, "e2e", "[S08/critical-first] [S08/parallel] [S08/sequential]"), open},
+		{"the row alone", three, testsNamed(passed, "e2e", "[S08]"), open},
+		{"the row alone, failed", three, testsNamed(failed, "e2e", "[S08]"), broken},
+		{"proven and failed", three, append(testsNamed(passed, "e2e", "[S08/critical-first, S08/parallel, S08/sequential]"),
+			testsNamed(failed, "unit", "[S08/parallel]")...), broken},
+		{"a single clause by its row", single, testsNamed(passed, "integration", "[S11]"), proven},
+		{"a single clause, a level too low", single, testsNamed(passed, "unit", "[S11]"), open},
+		{"a number by a test", number, testsNamed(passed, "e2e", "[R11]"), open},
+		{"a number by a line", number, testsNamed(passed, bench, "[R11]"), proven},
+		{"a number by one of two lines", number, append(testsNamed(passed, bench, "[R11]"), testsNamed(missed, bench, "[R11]")...), open},
+		{"a stale number", number, testsNamed(stale, bench, "[R11]"), open},
+		{"a test by a number", single, testsNamed(passed, bench, "[S11]"), open},
 	} {
 		all, err := collect([]section{{rows: []row{c.row}}}, c.tests)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := all[c.row.id].judge(c.row); got != c.want {
+		if got := all[c.row.id].verdictOf(c.row); got != c.want {
 			t.Errorf("%s: %s, want %s", c.reason, got, c.want)
 		}
 	}
 }
 
-func named(became outcome, level, text string) []test {
+func testsNamed(became outcome, level, text string) []test {
 	return []test{{level: level, name: text, claims: claimsInText(text), outcome: became}}
 }
 
@@ -150,7 +150,7 @@ func TestClaimsInNames(t *testing.T) {
 	} {
 		var got []string
 		for _, one := range claimsInGoTest(name) {
-			one.clause, _ = one.in(rows[one.id])
+			one.clause, _ = one.findIn(rows[one.id])
 			got = append(got, one.String())
 		}
 		if !slices.Equal(got, want) {

@@ -34,8 +34,8 @@ type measure struct {
 	NotReached bool
 }
 
-// met is computed again: the value in the file is not used.
-func (m measure) met() bool {
+// isMet is computed again: the value in the file is not used.
+func (m measure) isMet() bool {
 	switch {
 	case m.NotReached:
 		return false
@@ -47,19 +47,19 @@ func (m measure) met() bool {
 }
 
 // readBench takes lines that met their target for tests that passed. It also returns which runs are stale, and why.
-func readBench(ctx context.Context, root, file string) (tests []test, old []string, err error) {
+func readBench(ctx context.Context, root, file string) (tests []test, staleRuns []string, err error) {
 	runs, err := readRuns(file)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read what was measured in %s: %w (make bench writes it)", file, err)
 	}
 	for _, run := range runs {
-		reason := run.staleness(ctx, root)
+		reason := run.staleReason(ctx, root)
 		if reason != "" {
-			old = append(old, fmt.Sprintf("%s, measured on %.12s: %s", run.Suite, run.Commit, reason))
+			staleRuns = append(staleRuns, fmt.Sprintf("%s, measured on %.12s: %s", run.Suite, run.Commit, reason))
 		}
 		tests = append(tests, run.tests(reason != "")...)
 	}
-	return tests, old, nil
+	return tests, staleRuns, nil
 }
 
 func readRuns(file string) ([]measuredRun, error) {
@@ -67,15 +67,15 @@ func readRuns(file string) ([]measuredRun, error) {
 	if err != nil {
 		return nil, err
 	}
-	var all struct{ Runs []json.RawMessage }
-	if err := json.Unmarshal(content, &all); err != nil {
+	var document struct{ Runs []json.RawMessage }
+	if err := json.Unmarshal(content, &document); err != nil {
 		return nil, err
 	}
-	if len(all.Runs) == 0 {
+	if len(document.Runs) == 0 {
 		return nil, errors.New("there are no runs")
 	}
 	var runs []measuredRun
-	for _, raw := range all.Runs {
+	for _, raw := range document.Runs {
 		run, err := readRun(raw)
 		if err != nil {
 			return nil, err
@@ -97,7 +97,7 @@ func readRun(raw json.RawMessage) (run measuredRun, err error) {
 		return run, fmt.Errorf("suite %q was edited after it was measured: its digest is another", run.Suite)
 	}
 	for _, line := range run.Lines {
-		if line.Met != line.met() {
+		if line.Met != line.isMet() {
 			return run, fmt.Errorf("suite %q, %q: it says met %t, and that is wrong for %g and the target %g",
 				run.Suite, line.Measure, line.Met, line.Ours, line.Target)
 		}
@@ -119,28 +119,28 @@ func digest(raw json.RawMessage) (string, error) {
 	return fmt.Sprintf("sha256:%x", sha256.Sum256(text)), nil
 }
 
-func (r measuredRun) tests(old bool) []test {
+func (r measuredRun) tests(isStale bool) []test {
 	var tests []test
 	for _, line := range r.Lines {
 		claims := claimsInText(line.Measure)
 		if len(claims) == 0 {
 			continue
 		}
-		became := passed
+		result := passed
 		switch {
-		case old:
-			became = stale
-		case !line.met():
-			became = missed
+		case isStale:
+			result = stale
+		case !line.isMet():
+			result = missed
 		}
-		tests = append(tests, test{level: bench, name: r.Suite + ": " + line.Measure, claims: claims, outcome: became})
+		tests = append(tests, test{level: bench, name: r.Suite + ": " + line.Measure, claims: claims, outcome: result})
 	}
 	return tests
 }
 
-// staleness is why a run does not apply to the current source, or empty.
-func (r measuredRun) staleness(ctx context.Context, root string) string {
-	if unknown := r.unknown(); unknown != "" {
+// staleReason is why a run does not apply to the current source, or empty.
+func (r measuredRun) staleReason(ctx context.Context, root string) string {
+	if unknown := r.missingSource(); unknown != "" {
 		return unknown + " unknown"
 	}
 	var changed []string
@@ -156,8 +156,8 @@ func (r measuredRun) staleness(ctx context.Context, root string) string {
 	return "changed since: " + strings.Join(changed, ", ")
 }
 
-// unknown is what a run does not say about where it comes from, or empty.
-func (r measuredRun) unknown() string {
+// missingSource is what a run does not say about where it comes from, or empty.
+func (r measuredRun) missingSource() string {
 	switch {
 	case r.Commit == "":
 		return "commit"

@@ -67,25 +67,25 @@ func claimsInLabels(labels []string) []claim {
 	return claims
 }
 
-// in finds the clause of a row that a claim is about, or none when it names only the row. It answers false when the row has no such clause.
-func (c claim) in(r row) (string, bool) {
+// findIn finds the clause of a row that a claim is about, or none when it names only the row. It answers false when the row has no such clause.
+func (c claim) findIn(r row) (string, bool) {
 	if c.clause != "" {
 		return c.clause, r.has(c.clause)
 	}
 	if len(r.clauses) == 1 {
 		return r.clauses[0].name, true
 	}
-	best := ""
+	match := ""
 	for _, one := range r.clauses {
-		if begins(c.words, one.name) && len(one.name) > len(best) {
-			best = one.name
+		if hasPrefixWords(c.words, one.name) && len(one.name) > len(match) {
+			match = one.name
 		}
 	}
-	return best, true
+	return match, true
 }
 
-// begins reports whether words in camel case begin with those of a clause: CriticalFirstOfTwenty with critical-first.
-func begins(words, clause string) bool {
+// hasPrefixWords reports whether words in camel case begin with those of a clause: CriticalFirstOfTwenty with critical-first.
+func hasPrefixWords(words, clause string) bool {
 	joined := strings.ReplaceAll(clause, "-", "")
 	if len(words) < len(joined) || !strings.EqualFold(words[:len(joined)], joined) {
 		return false

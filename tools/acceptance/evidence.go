@@ -17,29 +17,29 @@ const (
 	broken verdict = "FAILED"
 )
 
-// found are the tests that name a clause, by level and outcome.
-type found map[string]map[outcome][]string
+// resultsByLevel are the tests that name a clause, by level and outcome.
+type resultsByLevel map[string]map[outcome][]string
 
-func (f found) add(t test) {
+func (f resultsByLevel) add(t test) {
 	if f[t.level] == nil {
 		f[t.level] = map[outcome][]string{}
 	}
 	f[t.level][t.outcome] = append(f[t.level][t.outcome], t.name)
 }
 
-func (f found) failed() bool {
+func (f resultsByLevel) hasFailed() bool {
 	return slices.ContainsFunc(slices.Collect(maps.Values(f)), func(at map[outcome][]string) bool { return len(at[failed]) > 0 })
 }
 
 // proves reports whether tests of a level show a clause. All measurements of a clause must be good, while one passing test is enough.
-func (f found) proves(level string, c clause) bool {
+func (f resultsByLevel) proves(level string, c clause) bool {
 	at := f[level]
-	return suffices(level, c.level) && len(at[passed]) > 0 && (level != bench || len(at) == 1)
+	return isSufficient(level, c.level) && len(at[passed]) > 0 && (level != bench || len(at) == 1)
 }
 
-func (f found) judge(c clause) verdict {
+func (f resultsByLevel) verdictOf(c clause) verdict {
 	switch {
-	case f.failed():
+	case f.hasFailed():
 		return broken
 	case slices.ContainsFunc(levels, func(level string) bool { return f.proves(level, c) }):
 		return proven
@@ -48,24 +48,24 @@ func (f found) judge(c clause) verdict {
 }
 
 // evidence is what tests say about a row: by clause, and under no name what names only the row.
-type evidence map[string]found
+type evidence map[string]resultsByLevel
 
-func (e evidence) judge(r row) verdict {
-	shown := 0
+func (e evidence) verdictOf(r row) verdict {
+	provenCount := 0
 	for _, c := range r.clauses {
-		switch e[c.name].judge(c) {
+		switch e[c.name].verdictOf(c) {
 		case broken:
 			return broken
 		case proven:
-			shown++
+			provenCount++
 		}
 	}
 	switch {
-	case e[""].failed():
+	case e[""].hasFailed():
 		return broken
-	case shown == len(r.clauses):
+	case provenCount == len(r.clauses):
 		return proven
-	case shown > 0:
+	case provenCount > 0:
 		return partly
 	}
 	return open
@@ -73,34 +73,34 @@ func (e evidence) judge(r row) verdict {
 
 // openClauses are the clauses that are not proven.
 func (e evidence) openClauses(r row) []clause {
-	return slices.DeleteFunc(slices.Clone(r.clauses), func(c clause) bool { return e[c.name].judge(c) == proven })
+	return slices.DeleteFunc(slices.Clone(r.clauses), func(c clause) bool { return e[c.name].verdictOf(c) == proven })
 }
 
 // collect sorts tests by what they claim. A claim that the list does not have is a typing error in a test, and would hide a missing proof.
 func collect(sections []section, tests []test) (map[string]evidence, error) {
 	rows := rowsByID(sections)
-	all := map[string]evidence{}
+	result := map[string]evidence{}
 	for id, r := range rows {
-		all[id] = evidence{"": {}}
+		result[id] = evidence{"": {}}
 		for _, c := range r.clauses {
-			all[id][c.name] = found{}
+			result[id][c.name] = resultsByLevel{}
 		}
 	}
-	var unknown []string
+	var unknownClaims []string
 	for _, t := range tests {
 		for _, claimed := range t.claims {
-			name, known := claimed.in(rows[claimed.id])
-			if all[claimed.id] == nil || !known {
-				unknown = append(unknown, fmt.Sprintf("%s in %s test %q", claimed, t.level, t.name))
+			name, known := claimed.findIn(rows[claimed.id])
+			if result[claimed.id] == nil || !known {
+				unknownClaims = append(unknownClaims, fmt.Sprintf("%s in %s test %q", claimed, t.level, t.name))
 				continue
 			}
-			all[claimed.id][name].add(t)
+			result[claimed.id][name].add(t)
 		}
 	}
-	if len(unknown) > 0 {
-		return nil, fmt.Errorf("find ids and clauses in the list: there is no\n  %s", strings.Join(unknown, "\n  "))
+	if len(unknownClaims) > 0 {
+		return nil, fmt.Errorf("find ids and clauses in the list: there is no\n  %s", strings.Join(unknownClaims, "\n  "))
 	}
-	return all, nil
+	return result, nil
 }
 
 func rowsByID(sections []section) map[string]row {

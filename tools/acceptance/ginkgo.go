@@ -46,8 +46,8 @@ func (s spec) name() string {
 	return strings.Join(append(s.ContainerHierarchyTexts, s.LeafNodeText), " ")
 }
 
-func (s spec) claims(in suite) []claim {
-	claims := append(claimsInText(in.SuiteDescription), claimsInLabels(in.SuiteLabels)...)
+func (s spec) claims(parent suite) []claim {
+	claims := append(claimsInText(parent.SuiteDescription), claimsInLabels(parent.SuiteLabels)...)
 	claims = append(claims, claimsInText(s.name())...)
 	for _, labels := range append(s.ContainerHierarchyLabels, s.LeafNodeLabels) {
 		claims = append(claims, claimsInLabels(labels)...)

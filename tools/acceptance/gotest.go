@@ -19,20 +19,20 @@ type event struct {
 
 // A goRun is what the events say about one test.
 type goRun struct {
-	pack    string
-	path    []string // the name of the test, then those of subtests
-	outcome outcome
-	ended   bool
+	packagePath string
+	path        []string // the name of the test, then those of subtests
+	outcome     outcome
+	ended       bool
 }
 
-func (r *goRun) name() string { return r.pack + "." + strings.Join(r.path, "/") }
+func (r *goRun) name() string { return r.packagePath + "." + strings.Join(r.path, "/") }
 
 func (r *goRun) parent() string {
-	return r.pack + "." + strings.Join(r.path[:len(r.path)-1], "/")
+	return r.packagePath + "." + strings.Join(r.path[:len(r.path)-1], "/")
 }
 
 func readGoTest(content []byte) ([]test, error) {
-	runs, err := replay(content)
+	runs, err := parseEvents(content)
 	if err != nil {
 		return nil, err
 	}
@@ -58,8 +58,8 @@ func splitPath(name string) []string {
 	return parts
 }
 
-// replay gives the tests in the order they began.
-func replay(content []byte) ([]*goRun, error) {
+// parseEvents gives the tests in the order they began.
+func parseEvents(content []byte) ([]*goRun, error) {
 	var runs []*goRun
 	byName := map[string]*goRun{}
 	for decoder := json.NewDecoder(bytes.NewReader(content)); ; {
@@ -74,45 +74,45 @@ func replay(content []byte) ([]*goRun, error) {
 		}
 		name := e.Package + "." + e.Test
 		if byName[name] == nil {
-			byName[name] = &goRun{pack: e.Package, path: splitPath(e.Test)}
+			byName[name] = &goRun{packagePath: e.Package, path: splitPath(e.Test)}
 			runs = append(runs, byName[name])
 		}
-		byName[name].follow(e)
+		byName[name].apply(e)
 	}
 	for _, run := range runs {
 		if !run.ended { // it died with its process
-			run.end(failed)
+			run.finish(failed)
 		}
 	}
 	return runs, nil
 }
 
-// follow keeps the worst outcome, because -count runs a test more than once.
-func (r *goRun) follow(e event) {
+// apply keeps the worst outcome, because -count runs a test more than once.
+func (r *goRun) apply(e event) {
 	switch e.Action {
 	case "run":
 		r.ended = false
 	case "pass":
-		r.end(passed)
+		r.finish(passed)
 	case "fail":
-		r.end(failed)
+		r.finish(failed)
 	case "skip":
-		r.end(skipped)
+		r.finish(skipped)
 	}
 }
 
-func (r *goRun) end(with outcome) {
+func (r *goRun) finish(with outcome) {
 	r.outcome, r.ended = max(r.outcome, with), true
 }
 
 // hideSkipped takes a pass away from tests whose subtests were all skipped: Go calls them passed, yet nothing was tried.
 // Backwards, because children begin after their parents and must be judged first.
 func hideSkipped(runs []*goRun) {
-	tried := map[string]bool{} // by parent; no entry: no children
+	executed := map[string]bool{} // by parent; no entry: no children
 	for _, run := range slices.Backward(runs) {
-		if some, isParent := tried[run.name()]; isParent && !some && run.outcome == passed {
+		if some, isParent := executed[run.name()]; isParent && !some && run.outcome == passed {
 			run.outcome = skipped
 		}
-		tried[run.parent()] = tried[run.parent()] || run.outcome != skipped
+		executed[run.parent()] = executed[run.parent()] || run.outcome != skipped
 	}
 }

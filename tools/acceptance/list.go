@@ -46,31 +46,31 @@ const columns = 3
 
 func parseList(content string) ([]section, error) {
 	var sections []section
-	seen := map[string]bool{}
+	ids := map[string]bool{}
 	for text := range strings.Lines(content) {
 		text = strings.TrimSpace(text)
-		if found := heading.FindStringSubmatch(text); found != nil {
-			sections = append(sections, section{letter: found[1], title: found[2]})
+		if match := heading.FindStringSubmatch(text); match != nil {
+			sections = append(sections, section{letter: match[1], title: match[2]})
 			continue
 		}
-		found := tableRow.FindStringSubmatch(text)
-		if found == nil {
+		match := tableRow.FindStringSubmatch(text)
+		if match == nil {
 			continue
 		}
-		parsed, err := parseRow(found[1], found[2])
+		r, err := parseRow(match[1], match[2])
 		switch {
 		case err != nil:
 			return nil, err
-		case len(sections) == 0 || !strings.HasPrefix(parsed.id, sections[len(sections)-1].letter):
-			return nil, fmt.Errorf("place id %s: it is not under a heading of its letter", parsed.id)
-		case seen[parsed.id]:
-			return nil, fmt.Errorf("place id %s: it is there twice", parsed.id)
+		case len(sections) == 0 || !strings.HasPrefix(r.id, sections[len(sections)-1].letter):
+			return nil, fmt.Errorf("place id %s: it is not under a heading of its letter", r.id)
+		case ids[r.id]:
+			return nil, fmt.Errorf("place id %s: it is there twice", r.id)
 		}
-		seen[parsed.id] = true
+		ids[r.id] = true
 		last := &sections[len(sections)-1]
-		last.rows = append(last.rows, parsed)
+		last.rows = append(last.rows, r)
 	}
-	if len(seen) == 0 {
+	if len(ids) == 0 {
 		return nil, errors.New("no id found")
 	}
 	return sections, nil
@@ -81,21 +81,21 @@ func parseRow(id, text string) (row, error) {
 	if len(cells) != columns {
 		return row{}, fmt.Errorf("read row %s: it has %d columns after the id, want %d: capability, seen when, clauses", id, len(cells), columns)
 	}
-	parsed := row{id: id, capability: cells[0]}
+	r := row{id: id, capability: cells[0]}
 	for word := range strings.FieldsSeq(cells[columns-1]) {
-		found := aClause.FindStringSubmatch(word)
+		match := aClause.FindStringSubmatch(word)
 		switch {
-		case found == nil || !slices.Contains(levels, found[2]):
+		case match == nil || !slices.Contains(levels, match[2]):
 			return row{}, fmt.Errorf("read row %s: clause %q is not name@level, the level one of %s", id, word, strings.Join(levels, ", "))
-		case parsed.has(found[1]):
-			return row{}, fmt.Errorf("read row %s: clause %q is there twice", id, found[1])
+		case r.has(match[1]):
+			return row{}, fmt.Errorf("read row %s: clause %q is there twice", id, match[1])
 		}
-		parsed.clauses = append(parsed.clauses, clause{name: found[1], level: found[2]})
+		r.clauses = append(r.clauses, clause{name: match[1], level: match[2]})
 	}
-	if len(parsed.clauses) == 0 {
+	if len(r.clauses) == 0 {
 		return row{}, fmt.Errorf("read row %s: it has no clauses", id)
 	}
-	return parsed, nil
+	return r, nil
 }
 
 // splitCells ends a cell at each bar that Markdown takes for a border: an escaped one belongs to the text.

@@ -52,35 +52,35 @@ func run(ctx context.Context, out io.Writer, arguments []string) (bool, error) {
 	list := flags.String("list", "", "the acceptance list (default docs/acceptance.md of the repository)")
 	results := flags.String("results", "", "folder of test results (default bin/results of the repository)")
 	measured := flags.String("bench", "", "what was measured (default test/bench/results.json of the repository)")
-	most := flags.Int("tests", 3, "how many tests to name for each clause, level and outcome (0: all)")
-	stamping := flags.Bool("stamp", false, "only write the stamp of the results, and remove those of another commit")
+	maxNames := flags.Int("tests", 3, "how many tests to name for each clause, level and outcome (0: all)")
+	writeStamp := flags.Bool("stamp", false, "only write the stamp of the results, and remove those of another commit")
 	if err := flags.Parse(arguments); err != nil {
 		return false, err
 	}
-	where := files{
-		root: *root, list: or(*list, *root, "docs/acceptance.md"),
-		results: or(*results, *root, "bin/results"), bench: or(*measured, *root, "test/bench/results.json"),
+	paths := files{
+		root: *root, list: resolvePath(*list, *root, "docs/acceptance.md"),
+		results: resolvePath(*results, *root, "bin/results"), bench: resolvePath(*measured, *root, "test/bench/results.json"),
 	}
-	if *stamping {
-		return true, stamp.Write(ctx, where.results)
+	if *writeStamp {
+		return true, stamp.Write(ctx, paths.results)
 	}
-	printed, err := where.judge(ctx)
+	printed, err := paths.readReport(ctx)
 	if err != nil {
 		return false, err
 	}
-	printed.most = *most
-	return printed.healthy(), printed.write(out)
+	printed.maxNames = *maxNames
+	return printed.isHealthy(), printed.write(out)
 }
 
-func or(named, root, usual string) string {
+func resolvePath(named, root, usual string) string {
 	if named != "" {
 		return named
 	}
 	return filepath.Join(root, filepath.FromSlash(usual))
 }
 
-// judge reads everything there is.
-func (f files) judge(ctx context.Context) (report, error) {
+// readReport reads everything there is.
+func (f files) readReport(ctx context.Context) (report, error) {
 	content, err := os.ReadFile(f.list)
 	if err != nil {
 		return report{}, fmt.Errorf("read acceptance list: %w", err)
@@ -93,12 +93,12 @@ func (f files) judge(ctx context.Context) (report, error) {
 	if err != nil {
 		return report{}, err
 	}
-	measured, old, err := readBench(ctx, f.root, f.bench)
+	measured, staleRuns, err := readBench(ctx, f.root, f.bench)
 	if err != nil {
 		return report{}, err
 	}
 	all, err := collect(sections, append(tests, measured...))
-	return report{sections: sections, evidence: all, stale: old}, err
+	return report{sections: sections, evidence: all, stale: staleRuns}, err
 }
 
 // fix is the remedy for a missing or foreign result.
@@ -121,20 +121,20 @@ func (f files) tests(ctx context.Context) ([]test, error) {
 
 // checkStamp fails unless the results are of the current source, and every report is there that a run on it was to write.
 func (f files) checkStamp(ctx context.Context) error {
-	now, err := stamp.Current(ctx, f.root)
+	current, err := stamp.DescribeTree(ctx, f.root)
 	if err != nil {
 		return err
 	}
-	of, err := stamp.Read(f.results)
+	recorded, err := stamp.Read(f.results)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		return fmt.Errorf("there are no results in %s, or nothing says of which commit they are: %s", f.results, fix)
 	case err != nil:
 		return err
-	case of.Source != now:
-		return fmt.Errorf("the results in %s are of %s, the source is %s: %s", f.results, of.Source, now, fix)
+	case recorded.Source != current:
+		return fmt.Errorf("the results in %s are of %s, the source is %s: %s", f.results, recorded.Source, current, fix)
 	}
-	missing, err := of.Missing(f.results)
+	missing, err := recorded.MissingReports(f.results)
 	if err == nil && len(missing) > 0 {
 		err = fmt.Errorf("reports of suites that were to run are missing in %s: %s: %s", f.results, strings.Join(missing, ", "), fix)
 	}

@@ -13,13 +13,13 @@ type report struct {
 	sections []section
 	evidence map[string]evidence
 	stale    []string // runs of the benchmark that no longer count, with the reason
-	most     int      // how many tests are named for each clause, level and outcome; 0: all
+	maxNames int      // how many tests are named for each clause, level and outcome; 0: all
 }
 
-// healthy reports whether nothing failed. Missing proofs are no failure: they are what is left to do.
-func (r report) healthy() bool {
+// isHealthy reports whether nothing failed. Missing proofs are no failure: they are what is left to do.
+func (r report) isHealthy() bool {
 	for id, one := range rowsByID(r.sections) {
-		if r.evidence[id].judge(one) == broken {
+		if r.evidence[id].verdictOf(one) == broken {
 			return false
 		}
 	}
@@ -44,9 +44,9 @@ func (r report) write(out io.Writer) error {
 
 func (r report) writeRow(to io.Writer, one row) {
 	all := r.evidence[one.id]
-	fmt.Fprintf(to, "  %s  %-6s  %s\n", one.id, all.judge(one), one.capability)
+	fmt.Fprintf(to, "  %s  %-6s  %s\n", one.id, all.verdictOf(one), one.capability)
 	for _, c := range one.clauses {
-		fmt.Fprintf(to, "       %-6s  %s%s\n", all[c.name].judge(c), c, hint(all[c.name], c))
+		fmt.Fprintf(to, "       %-6s  %s%s\n", all[c.name].verdictOf(c), c, hint(all[c.name], c))
 		r.writeTests(to, all[c.name])
 	}
 	if len(all[""]) > 0 {
@@ -56,20 +56,20 @@ func (r report) writeRow(to io.Writer, one row) {
 }
 
 // hint reports that an open clause has tests, only not of its level.
-func hint(tests found, c clause) string {
-	var below []string
+func hint(tests resultsByLevel, c clause) string {
+	var otherLevel []string
 	for _, level := range levels {
-		if len(tests[level][passed]) > 0 && !suffices(level, c.level) {
-			below = append(below, level)
+		if len(tests[level][passed]) > 0 && !isSufficient(level, c.level) {
+			otherLevel = append(otherLevel, level)
 		}
 	}
-	if tests.judge(c) != open || len(below) == 0 {
+	if tests.verdictOf(c) != open || len(otherLevel) == 0 {
 		return ""
 	}
-	return " (passed only at " + strings.Join(below, ", ") + ")"
+	return " (passed only at " + strings.Join(otherLevel, ", ") + ")"
 }
 
-func (r report) writeTests(to io.Writer, tests found) {
+func (r report) writeTests(to io.Writer, tests resultsByLevel) {
 	for _, level := range levels {
 		for _, became := range []outcome{failed, passed, missed, stale, skipped} {
 			r.writeNames(to, fmt.Sprintf("%-11s  %-7s", level, became), tests[level][became])
@@ -77,17 +77,17 @@ func (r report) writeTests(to io.Writer, tests found) {
 	}
 }
 
-func (r report) writeNames(to io.Writer, what string, names []string) {
+func (r report) writeNames(to io.Writer, title string, names []string) {
 	names = slices.Compact(slices.Sorted(slices.Values(names)))
 	rest := 0
-	if r.most > 0 && len(names) > r.most {
-		names, rest = names[:r.most], len(names)-r.most
+	if r.maxNames > 0 && len(names) > r.maxNames {
+		names, rest = names[:r.maxNames], len(names)-r.maxNames
 	}
 	for _, name := range names {
-		fmt.Fprintf(to, "                 %s  %s\n", what, name)
+		fmt.Fprintf(to, "                 %s  %s\n", title, name)
 	}
 	if rest > 0 {
-		fmt.Fprintf(to, "                 %s  and %d more\n", what, rest)
+		fmt.Fprintf(to, "                 %s  and %d more\n", title, rest)
 	}
 }
 
@@ -118,21 +118,21 @@ func (r report) writeSummary(to io.Writer) {
 	const format = "  %-5s %6v %7v %6v %7v %5v %9v\n"
 	fmt.Fprintln(to, "Summary")
 	fmt.Fprintf(to, format, "", "proven", "partly", "open", "FAILED", "ids", "clauses")
-	var all []row
+	var rows []row
 	for _, s := range r.sections {
 		r.writeCount(to, format, s.letter, s.rows)
-		all = append(all, s.rows...)
+		rows = append(rows, s.rows...)
 	}
-	r.writeCount(to, format, "all", all)
+	r.writeCount(to, format, "all", rows)
 }
 
 func (r report) writeCount(to io.Writer, format, name string, rows []row) {
 	count := map[verdict]int{}
-	shown, clauses := 0, 0
+	provenCount, clauses := 0, 0
 	for _, one := range rows {
-		count[r.evidence[one.id].judge(one)]++
-		shown += len(one.clauses) - len(r.evidence[one.id].openClauses(one))
+		count[r.evidence[one.id].verdictOf(one)]++
+		provenCount += len(one.clauses) - len(r.evidence[one.id].openClauses(one))
 		clauses += len(one.clauses)
 	}
-	fmt.Fprintf(to, format, name, count[proven], count[partly], count[open], count[broken], len(rows), fmt.Sprintf("%d/%d", shown, clauses))
+	fmt.Fprintf(to, format, name, count[proven], count[partly], count[open], count[broken], len(rows), fmt.Sprintf("%d/%d", provenCount, clauses))
 }

@@ -37,8 +37,8 @@ const bench = "bench"
 // levels in the order they are printed. A test proves clauses of its own level and of those before it, except for the last, which is apart.
 var levels = []string{"unit", "integration", "e2e", bench}
 
-// suffices reports whether a test of a level can prove a clause that needs another.
-func suffices(level, needed string) bool {
+// isSufficient reports whether a test of a level can prove a clause that needs another.
+func isSufficient(level, needed string) bool {
 	if level == bench || needed == bench {
 		return level == needed
 	}
@@ -51,15 +51,15 @@ func readResults(folder fs.FS) ([]test, error) {
 	if err != nil {
 		return nil, err
 	}
-	var all []test
+	var result []test
 	for _, name := range names {
 		tests, err := readFile(folder, name)
 		if err != nil {
 			return nil, fmt.Errorf("read %s: %w", name, err)
 		}
-		all = append(all, tests...)
+		result = append(result, tests...)
 	}
-	return all, nil
+	return result, nil
 }
 
 func readFile(folder fs.FS, name string) ([]test, error) {

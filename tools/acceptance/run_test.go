@@ -53,17 +53,17 @@ func TestMain(m *testing.M) {
 func makeTree(t *testing.T) {
 	t.Helper()
 	r := tree{t, original.folder}
-	r.put(".gitignore", "/bin/\n")
-	r.put("engine/engine.go", "package engine\n")
-	r.put("docs/acceptance.md", "## S: Swarms\n| S01 | kinds | crd | crds@unit |\n| S02 | fast | soon | plan@bench |\n")
+	r.writeFile(".gitignore", "/bin/\n")
+	r.writeFile("engine/engine.go", "package engine\n")
+	r.writeFile("docs/acceptance.md", "## S: Swarms\n| S01 | kinds | crd | crds@unit |\n| S02 | fast | soon | plan@bench |\n")
 	r.git("init", "--quiet", "--template=")
 	r.commit()
 	r.measure(r.engineRun())
 	r.commit()
-	r.again()
+	r.rerunTests()
 }
 
-func (r tree) put(name, content string) {
+func (r tree) writeFile(name, content string) {
 	r.Helper()
 	file := filepath.Join(r.root, name)
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
@@ -91,18 +91,18 @@ func (r tree) commit() {
 	r.git("-c", "user.name=test", "-c", "user.email=test@example.com", "commit", "--quiet", "--message", "change")
 }
 
-func (r tree) stamp() {
+func (r tree) writeStamp() {
 	r.Helper()
 	if _, err := run(r.Context(), &bytes.Buffer{}, []string{"--root", r.root, "--stamp"}); err != nil {
 		r.Fatal(err)
 	}
 }
 
-// again is a new run of the tests.
-func (r tree) again() {
+// rerunTests is a new run of the tests.
+func (r tree) rerunTests() {
 	r.Helper()
-	r.stamp()
-	r.put("bin/results/unit-root.json", `{"Action":"pass","Package":"p","Test":"TestS01_CRDs"}`)
+	r.writeStamp()
+	r.writeFile("bin/results/unit-root.json", `{"Action":"pass","Package":"p","Test":"TestS01_CRDs"}`)
 }
 
 // engineRun is a run that measured the committed engine.
@@ -132,7 +132,7 @@ func (r tree) measure(run map[string]any) {
 	if text, err = json.MarshalIndent(map[string]any{"runs": []any{run}}, "", "  "); err != nil {
 		r.Fatal(err)
 	}
-	r.put("test/bench/results.json", string(text))
+	r.writeFile("test/bench/results.json", string(text))
 }
 
 func (r tree) run() (healthy bool, printed string, err error) {
@@ -165,14 +165,14 @@ func TestResultsMustBeOfThisCommit(t *testing.T) {
 			}
 		}, "are missing in "},
 		"another commit": {func(r tree) {
-			r.put("engine/more.go", "package engine\n")
+			r.writeFile("engine/more.go", "package engine\n")
 			r.commit()
 		}, "the source is"},
-		"an edited tree":   {func(r tree) { r.put("engine/engine.go", "package engine // edited\n") }, " dirty:"},
-		"a file not added": {func(r tree) { r.put("engine/new_test.go", "package engine\n") }, " dirty:"},
+		"an edited tree":   {func(r tree) { r.writeFile("engine/engine.go", "package engine // edited\n") }, " dirty:"},
+		"a file not added": {func(r tree) { r.writeFile("engine/new_test.go", "package engine\n") }, " dirty:"},
 		"an old edited tree": {func(r tree) {
-			r.put("engine/engine.go", "package engine // edited\n")
-			r.again()
+			r.writeFile("engine/engine.go", "package engine // edited\n")
+			r.rerunTests()
 			r.git("checkout", "--quiet", ".")
 		}, " dirty:"},
 	} {
@@ -204,7 +204,7 @@ func TestNumbersThatCannotBeTrustedAreAnError(t *testing.T) {
 			if err != nil || !strings.Contains(string(text), from) {
 				r.Fatalf("%v, or there is no %q in it", err, from)
 			}
-			r.put("test/bench/results.json", strings.Replace(string(text), from, to, 1))
+			r.writeFile("test/bench/results.json", strings.Replace(string(text), from, to, 1))
 		}
 	}
 	for reason, c := range map[string]struct {
@@ -216,7 +216,7 @@ func TestNumbersThatCannotBeTrustedAreAnError(t *testing.T) {
 		"a machine was added":  {edit(`"os": "linux"`, `"os": "linux", "cpus": 64`), "was edited after it was measured"},
 		"no digest":            {edit(`"digest"`, `"digests"`), "was edited after it was measured"},
 		"it is not JSON":       {edit(`{`, ``), "read what was measured"},
-		"it has no runs":       {func(r tree) { r.put("test/bench/results.json", "{}") }, "there are no runs"},
+		"it has no runs":       {func(r tree) { r.writeFile("test/bench/results.json", "{}") }, "there are no runs"},
 		"it is gone":           {func(r tree) { r.remove("test/bench/results.json") }, "no such file"},
 		"met, which is untrue": {func(r tree) { r.forge() }, `"of no row": it says met true`},
 	} {
@@ -250,7 +250,7 @@ func TestStaleNumbersProveNothingAndAreNoFailure(t *testing.T) {
 		change func(tree)
 		want   string
 	}{
-		"the package changed": {func(r tree) { r.put("engine/engine.go", "package engine // faster\n") }, "changed since: engine"},
+		"the package changed": {func(r tree) { r.writeFile("engine/engine.go", "package engine // faster\n") }, "changed since: engine"},
 		"the package is gone": {func(r tree) { r.remove("engine") }, "changed since: engine"},
 		"no machine":          {unknown("machine"), "machine unknown"},
 		"no commit":           {unknown("commit"), "commit unknown"},
@@ -261,7 +261,7 @@ func TestStaleNumbersProveNothingAndAreNoFailure(t *testing.T) {
 			r := newTree(t)
 			c.change(r)
 			r.commit()
-			r.again()
+			r.rerunTests()
 			healthy, printed, err := r.run()
 			if err != nil || !healthy {
 				t.Fatalf("healthy %t, error %v", healthy, err)
@@ -275,8 +275,8 @@ func TestStaleNumbersProveNothingAndAreNoFailure(t *testing.T) {
 
 func TestMeasuredCodeWithUncommittedChangesIsStale(t *testing.T) {
 	r := newTree(t)
-	r.put("engine/engine.go", "package engine // tried\n")
-	r.again()
+	r.writeFile("engine/engine.go", "package engine // tried\n")
+	r.rerunTests()
 	if healthy, printed, err := r.run(); err != nil || !healthy || !strings.Contains(printed, "changed since: engine") {
 		t.Errorf("healthy %t, error %v, printed\n%s", healthy, err, printed)
 	}
@@ -289,7 +289,7 @@ func TestATargetThatWasMissedIsOpen(t *testing.T) {
 	line["atLeast"], line["met"] = true, false
 	r.measure(run)
 	r.commit()
-	r.again()
+	r.rerunTests()
 	if healthy, printed, err := r.run(); err != nil || !healthy || !strings.Contains(printed, "missed   engine: [S02] plan") {
 		t.Errorf("healthy %t, error %v, printed\n%s", healthy, err, printed)
 	}
@@ -299,7 +299,7 @@ func TestForgedNumbersEndTheReport(t *testing.T) {
 	r := newTree(t)
 	r.forge()
 	r.commit()
-	r.again()
+	r.rerunTests()
 	if _, _, err := r.run(); err == nil || !strings.Contains(err.Error(), "it says met true") {
 		t.Errorf("got %v", err)
 	}

@@ -6,26 +6,26 @@ import (
 )
 
 // changes returns, line by line, what is different since the scene before: for logs, where nothing can be drawn over.
-func changes(before, now scene) []string {
-	found := []string{}
-	say := func(was, is string) {
+func changes(before, current demoState) []string {
+	lines := []string{}
+	add := func(was, is string) {
 		if is != was && is != "" {
-			found = append(found, stamped(now.elapsed, is))
+			lines = append(lines, withElapsed(current.elapsed, is))
 		}
 	}
-	say(heading(before).text(), heading(now).text())
-	say(before.trouble, now.trouble)
-	say(before.swarm.explanation(), now.swarm.explanation())
+	add(heading(before).text(), heading(current).text())
+	add(before.connectionError, current.connectionError)
+	add(before.swarm.explanation(), current.swarm.explanation())
 	rows := map[string]string{}
 	for _, task := range before.tasks {
 		rows[task.Name] = row(task).text()
 	}
-	for _, task := range now.tasks {
-		say(rows[task.Name], row(task).text())
+	for _, task := range current.tasks {
+		add(rows[task.Name], row(task).text())
 	}
-	return found
+	return lines
 }
 
-func stamped(elapsed time.Duration, text string) string {
+func withElapsed(elapsed time.Duration, text string) string {
 	return fmt.Sprintf("%6.1f s  %s", elapsed.Seconds(), text)
 }

@@ -46,13 +46,13 @@ func connect(kubeconfig string) (cluster, error) {
 	return cluster{client: client, server: config.Host, kubeconfig: kubeconfig}, nil
 }
 
-func (c cluster) in(kind schema.GroupVersionResource) dynamic.ResourceInterface {
+func (c cluster) resource(kind schema.GroupVersionResource) dynamic.ResourceInterface {
 	return c.client.Resource(kind).Namespace(namespace)
 }
 
 // check explains what is missing before anything is changed.
 func (c cluster) check(ctx context.Context) error {
-	_, err := c.in(swarms).List(ctx, metav1.ListOptions{Limit: 1})
+	_, err := c.resource(swarms).List(ctx, metav1.ListOptions{Limit: 1})
 	switch {
 	case apierrors.IsNotFound(err):
 		return fmt.Errorf("the operator is not installed in this cluster: run make install KUBECONFIG=%s", c.kubeconfig)
@@ -109,8 +109,8 @@ func (h host) devcluster(ctx context.Context, arguments ...string) *exec.Cmd {
 	return command
 }
 
-// owns reports whether the API server is that of the development cluster (DEVCLUSTER_DATA, or the default one).
-func (h host) owns(ctx context.Context, server string) bool {
+// isDevcluster reports whether the API server is that of the development cluster (DEVCLUSTER_DATA, or the default one).
+func (h host) isDevcluster(ctx context.Context, server string) bool {
 	text, err := h.devcluster(ctx, "kubeconfig").Output()
 	if err != nil {
 		return false // there is none
@@ -127,9 +127,9 @@ func (h host) owns(ctx context.Context, server string) bool {
 	return false
 }
 
-// bring puts the image onto the nodes of the development cluster. On another it can only say what is needed.
-func (h host) bring(ctx context.Context, server, image, tarball string) error {
-	if !h.owns(ctx, server) {
+// loadImage puts the image onto the nodes of the development cluster. On another it can only say what is needed.
+func (h host) loadImage(ctx context.Context, server, image, tarball string) error {
+	if !h.isDevcluster(ctx, server) {
 		_, err := fmt.Fprintf(h.out, "not our development cluster: its nodes need the image %s (%s), or push it and name it with DEMO_IMAGE=...\n", image, tarball)
 		return err
 	}

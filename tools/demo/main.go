@@ -37,32 +37,32 @@ func main() {
 }
 
 func run(arguments []string) error {
-	chosen, err := parse(arguments)
+	opts, err := parse(arguments)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := until(chosen.timeout)
+	ctx, cancel := newRunContext(opts.timeout)
 	defer cancel()
-	at, err := connect(chosen.kubeconfig)
+	at, err := connect(opts.kubeconfig)
 	if err != nil {
 		return err
 	}
-	wanted, err := rehearse(filepath.Join(chosen.root, "examples", "research"), chosen.image)
+	manifests, err := readManifests(filepath.Join(opts.root, "examples", "research"), opts.image)
 	if err != nil {
 		return err
 	}
-	if chosen.remove {
-		return at.strike(ctx, os.Stdout, wanted.swarm.GetName())
+	if opts.remove {
+		return at.uninstall(ctx, os.Stdout, manifests.swarm.GetName())
 	}
-	err = perform(ctx, at, wanted, chosen)
+	err = runDemo(ctx, at, manifests, opts)
 	if errors.Is(context.Cause(ctx), errInterrupted) {
-		return fmt.Errorf("interrupted; what is in the cluster stays there: %s removes it", chosen.next.down)
+		return fmt.Errorf("interrupted; what is in the cluster stays there: %s removes it", opts.next.down)
 	}
 	return err
 }
 
-// until is the time that a run may take. The cause of the context says why it is over.
-func until(timeout time.Duration) (context.Context, func()) {
+// newRunContext is the time that a run may take. The cause of the context says why it is over.
+func newRunContext(timeout time.Duration) (context.Context, func()) {
 	limited, stop := context.WithTimeoutCause(context.Background(), timeout, errTimeout)
 	ctx, cancel := context.WithCancelCause(limited)
 	signals := make(chan os.Signal, 1)
@@ -75,43 +75,43 @@ func until(timeout time.Duration) (context.Context, func()) {
 }
 
 func parse(arguments []string) (options, error) {
-	chosen := options{}
+	opts := options{}
 	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
-	flags.StringVar(&chosen.root, "root", "", "root of the repository, absolute")
-	flags.StringVar(&chosen.kubeconfig, "kubeconfig", "", "the cluster")
-	flags.StringVar(&chosen.image, "image", "localhost/swarm-research:dev", "image of the agents")
-	flags.StringVar(&chosen.tarball, "tarball", "", "the image as a file, for our development cluster (default: the nodes have it, or can pull it)")
-	flags.StringVar(&chosen.picture, "picture", "", "draw the last frame into this file, as SVG")
-	flags.DurationVar(&chosen.timeout, "timeout", 3*time.Minute, "how long it may take")
-	flags.BoolVar(&chosen.remove, "remove", false, "take the demo out of the cluster again")
-	flags.StringVar(&chosen.next.kubectl, "kubectl", "kubectl", "how people call kubectl for this cluster")
-	flags.StringVar(&chosen.next.down, "down", "make demo-down", "how people remove the demo")
+	flags.StringVar(&opts.root, "root", "", "root of the repository, absolute")
+	flags.StringVar(&opts.kubeconfig, "kubeconfig", "", "the cluster")
+	flags.StringVar(&opts.image, "image", "localhost/swarm-research:dev", "image of the agents")
+	flags.StringVar(&opts.tarball, "tarball", "", "the image as a file, for our development cluster (default: the nodes have it, or can pull it)")
+	flags.StringVar(&opts.picture, "picture", "", "draw the last frame into this file, as SVG")
+	flags.DurationVar(&opts.timeout, "timeout", 3*time.Minute, "how long it may take")
+	flags.BoolVar(&opts.remove, "remove", false, "take the demo out of the cluster again")
+	flags.StringVar(&opts.next.kubectl, "kubectl", "kubectl", "how people call kubectl for this cluster")
+	flags.StringVar(&opts.next.down, "down", "make demo-down", "how people remove the demo")
 	if err := flags.Parse(arguments); err != nil {
 		return options{}, err
 	}
-	if chosen.kubeconfig == "" || chosen.root == "" {
+	if opts.kubeconfig == "" || opts.root == "" {
 		return options{}, errors.New("name the cluster with --kubeconfig, and the repository with --root")
 	}
-	return chosen, nil
+	return opts, nil
 }
 
-// perform is the show from the first object to the last word.
-func perform(ctx context.Context, at cluster, wanted play, chosen options) error {
-	if err := at.check(ctx); err != nil {
+// runDemo is the show from the first object to the last word.
+func runDemo(ctx context.Context, c cluster, manifests demoManifests, opts options) error {
+	if err := c.check(ctx); err != nil {
 		return err
 	}
-	if chosen.tarball != "" {
-		if err := (host{chosen.root, os.Stdout}).bring(ctx, at.server, chosen.image, chosen.tarball); err != nil {
+	if opts.tarball != "" {
+		if err := (host{opts.root, os.Stdout}).loadImage(ctx, c.server, opts.image, opts.tarball); err != nil {
 			return err
 		}
 	}
 	began := time.Now()
-	if err := at.stage(ctx, wanted); err != nil {
+	if err := c.install(ctx, manifests); err != nil {
 		return err
 	}
-	shown := newShow(at, wanted, began)
-	if err := shown.toTheEnd(ctx, os.Stdout); err != nil {
-		return shown.explain(err, chosen.timeout, chosen.next)
+	shown := newSession(c, manifests, began)
+	if err := shown.runOnDisplay(ctx, os.Stdout); err != nil {
+		return shown.explain(err, opts.timeout, opts.next)
 	}
-	return shown.conclude(os.Stdout, chosen)
+	return shown.printSummary(os.Stdout, opts)
 }

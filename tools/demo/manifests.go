@@ -12,25 +12,25 @@ import (
 )
 
 // A play is what the demo puts into the cluster: the example, as it stands in the repository.
-type play struct {
+type demoManifests struct {
 	swarm *unstructured.Unstructured
 	tasks []*unstructured.Unstructured // in the order in which they are shown
 }
 
-// rehearse reads the example in a folder. The image is ours, or the one that was named.
-func rehearse(folder, image string) (play, error) {
+// readManifests reads the example in a folder. The image is ours, or the one that was named.
+func readManifests(folder, image string) (demoManifests, error) {
 	swarms, err := objects(filepath.Join(folder, "swarm.yaml"))
 	if err != nil {
-		return play{}, err
+		return demoManifests{}, err
 	}
 	tasks, err := objects(filepath.Join(folder, "tasks.yaml"))
 	if err != nil {
-		return play{}, err
+		return demoManifests{}, err
 	}
 	if len(swarms) != 1 || len(tasks) == 0 {
-		return play{}, fmt.Errorf("read example %q: it has %d swarms and %d tasks", folder, len(swarms), len(tasks))
+		return demoManifests{}, fmt.Errorf("read example %q: it has %d swarms and %d tasks", folder, len(swarms), len(tasks))
 	}
-	return play{swarm: swarms[0], tasks: tasks}, cast(swarms[0], image)
+	return demoManifests{swarm: swarms[0], tasks: tasks}, setImage(swarms[0], image)
 }
 
 func objects(file string) ([]*unstructured.Unstructured, error) {
@@ -38,20 +38,20 @@ func objects(file string) ([]*unstructured.Unstructured, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read example: %w", err)
 	}
-	var found []*unstructured.Unstructured
+	var result []*unstructured.Unstructured
 	for document := range bytes.SplitSeq(content, []byte("\n---\n")) {
 		object := &unstructured.Unstructured{}
 		if err := yaml.Unmarshal(document, &object.Object); err != nil {
 			return nil, fmt.Errorf("read example %q: %w", file, err)
 		}
 		object.SetNamespace(namespace)
-		found = append(found, object)
+		result = append(result, object)
 	}
-	return found, nil
+	return result, nil
 }
 
-// cast gives every agent the image.
-func cast(swarm *unstructured.Unstructured, image string) error {
+// setImage gives every agent the image.
+func setImage(swarm *unstructured.Unstructured, image string) error {
 	kinds, _, err := unstructured.NestedSlice(swarm.Object, "spec", "agents")
 	if err != nil {
 		return fmt.Errorf("read agents of the example: %w", err)

@@ -10,16 +10,16 @@ var codes = map[style]string{bold: "1", faint: "2", good: "32", busy: "33", bad:
 
 // ansi is the line for a terminal that knows colours.
 func (l line) ansi() string {
-	var all strings.Builder
+	var out strings.Builder
 	for _, p := range l {
 		code, styled := codes[p.style]
 		if !styled || p.text == "" {
-			all.WriteString(p.text)
+			out.WriteString(p.text)
 			continue
 		}
-		all.WriteString("\x1b[" + code + "m" + p.text + "\x1b[0m")
+		out.WriteString("\x1b[" + code + "m" + p.text + "\x1b[0m")
 	}
-	return all.String()
+	return out.String()
 }
 
 // A painter writes frames over each other, and leaves the last one standing.
@@ -40,19 +40,19 @@ func (p *painter) frame(lines []line, height int) string {
 	if room := height - 1; len(lines) > room && room > 0 {
 		lines = lines[:room] // what has scrolled off cannot be drawn over
 	}
-	var all strings.Builder
+	var out strings.Builder
 	if p.drawn > 0 {
-		all.WriteString("\r\x1b[" + strconv.Itoa(p.drawn) + "A")
+		out.WriteString("\r\x1b[" + strconv.Itoa(p.drawn) + "A")
 	}
 	for _, each := range lines {
-		all.WriteString(p.line(each) + clearLine + "\r\n")
+		out.WriteString(p.renderLine(each) + clearLine + "\r\n")
 	}
-	all.WriteString(clearBelow)
+	out.WriteString(clearBelow)
 	p.drawn = len(lines)
-	return all.String()
+	return out.String()
 }
 
-func (p *painter) line(each line) string {
+func (p *painter) renderLine(each line) string {
 	if p.colours {
 		return each.ansi()
 	}

@@ -26,22 +26,22 @@ var colours = map[style]string{plain: "#d4d4d8", bold: "#fafafa", faint: "#8b8b9
 // picture is the lines as SVG: the same bytes for the same lines.
 func picture(lines []line, title string) string {
 	columns := 0
-	for _, each := range lines {
-		columns = max(columns, utf8.RuneCountInString(each.text()))
+	for _, l := range lines {
+		columns = max(columns, utf8.RuneCountInString(l.text()))
 	}
 	width, height := int(float64(columns)*cellWidth)+2*margin, len(lines)*cellHeight+2*margin+titleHeight
-	var all strings.Builder
-	fmt.Fprintf(&all, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" role="img" aria-label="%s">`+"\n", width, height, width, height, html.EscapeString(title))
-	fmt.Fprintf(&all, `<rect width="%d" height="%d" rx="8" fill="#18181b"/>`+"\n", width, height)
+	var svg strings.Builder
+	fmt.Fprintf(&svg, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" role="img" aria-label="%s">`+"\n", width, height, width, height, html.EscapeString(title))
+	fmt.Fprintf(&svg, `<rect width="%d" height="%d" rx="8" fill="#18181b"/>`+"\n", width, height)
 	for n, colour := range []string{"#f87171", "#fbbf24", "#4ade80"} {
-		fmt.Fprintf(&all, `<circle cx="%d" cy="%d" r="6" fill="%s"/>`+"\n", margin+6+n*20, titleHeight/2+3, colour)
+		fmt.Fprintf(&svg, `<circle cx="%d" cy="%d" r="6" fill="%s"/>`+"\n", margin+6+n*20, titleHeight/2+3, colour)
 	}
-	fmt.Fprintf(&all, `<g font-family="ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace" font-size="%d" xml:space="preserve">`+"\n", fontSize)
-	for n, each := range lines {
-		drawLine(&all, each, titleHeight+margin+n*cellHeight)
+	fmt.Fprintf(&svg, `<g font-family="ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace" font-size="%d" xml:space="preserve">`+"\n", fontSize)
+	for n, l := range lines {
+		drawLine(&svg, l, titleHeight+margin+n*cellHeight)
 	}
-	all.WriteString("</g>\n</svg>\n")
-	return all.String()
+	svg.WriteString("</g>\n</svg>\n")
+	return svg.String()
 }
 
 func drawLine(to *strings.Builder, each line, top int) {
@@ -79,7 +79,7 @@ func drawText(to *strings.Builder, x float64, top int, p piece) {
 }
 
 // draw is the picture of a run: the command, the last frame, and how long it took.
-func draw(file string, last scene, first time.Duration) error {
+func draw(file string, last demoState, first time.Duration) error {
 	lines := append([]line{{{"$ make demo", bold}}, nil}, screen(last, pictureWidth)...)
 	lines = append(lines, nil, times(last, first))
 	if err := os.WriteFile(file, []byte(picture(lines, "A terminal in which make demo has finished a dozen tasks")), 0o644); err != nil {

@@ -33,29 +33,29 @@ type (
 const barWidth = 10
 
 // screen is the whole frame: a pure function of what is known.
-func screen(s scene, width int) []line {
-	lines := append([]line{heading(s)}, standing(s), nil)
+func screen(s demoState, width int) []line {
+	lines := append([]line{heading(s)}, progressLine(s), nil)
 	lines = append(lines, line{{columns("TASK", "PRIORITY", "PHASE", "AGENT", "PROGRESS"), faint}})
 	for _, task := range s.tasks {
 		lines = append(lines, row(task))
 	}
 	for n := range lines {
-		lines[n] = lines[n].cut(width)
+		lines[n] = lines[n].truncate(width)
 	}
 	return lines
 }
 
 // heading lists the agents, by type.
-func heading(s scene) line {
-	found := line{{"swarm " + s.swarm.Name, bold}, {"  ", plain}, phaseOf(s.swarm)}
+func heading(s demoState) line {
+	result := line{{"swarm " + s.swarm.Name, bold}, {"  ", plain}, phaseOf(s.swarm)}
 	for _, kind := range s.swarm.Types {
 		look := busy
 		if kind.Ready >= kind.Desired {
 			look = good
 		}
-		found = append(found, piece{"  " + kind.Type + " ", plain}, piece{fmt.Sprintf("%d/%d", kind.Ready, kind.Desired), look})
+		result = append(result, piece{"  " + kind.Type + " ", plain}, piece{fmt.Sprintf("%d/%d", kind.Ready, kind.Desired), look})
 	}
-	return found
+	return result
 }
 
 func phaseOf(s swarm) piece {
@@ -68,32 +68,32 @@ func phaseOf(s swarm) piece {
 	return piece{s.Phase, busy}
 }
 
-// standing is how far everything is, and what stands in its way.
-func standing(s scene) line {
-	found := line{{fmt.Sprintf("%d of %d tasks done, %s", s.done(), len(s.tasks), seconds(s.elapsed)), plain}}
+// progressLine is how far everything is, and what stands in its way.
+func progressLine(s demoState) line {
+	result := line{{fmt.Sprintf("%d of %d tasks done, %s", s.doneTasks(), len(s.tasks), seconds(s.elapsed)), plain}}
 	switch why := s.swarm.explanation(); {
-	case s.trouble != "":
-		found = append(found, piece{"  " + s.trouble, bad})
+	case s.connectionError != "":
+		result = append(result, piece{"  " + s.connectionError, bad})
 	case why != "":
-		found = append(found, piece{"  " + why, busy})
+		result = append(result, piece{"  " + why, busy})
 	}
-	return found
+	return result
 }
 
 func row(t task) line {
 	start := fmt.Sprintf("%-16s", t.Name)
 	priority := piece{fmt.Sprintf("%-8s  ", t.Priority), priorityStyle(t.Priority)}
 	phase := piece{fmt.Sprintf("%-9s  ", t.Phase), phaseStyle(t.Phase)}
-	found := line{{start + "  ", plain}, priority, phase}
+	result := line{{start + "  ", plain}, priority, phase}
 	if t.Phase == "Running" || t.Phase == "Completed" {
-		found = append(found, piece{fmt.Sprintf("%-22s  ", t.Agent), plain})
-		return append(append(found, bar(t)...), piece{remark(t), faint})
+		result = append(result, piece{fmt.Sprintf("%-22s  ", t.Agent), plain})
+		return append(append(result, bar(t)...), piece{remark(t), faint})
 	}
-	return append(found, piece{why(t), reasonStyle(t.Phase)})
+	return append(result, piece{taskReason(t), reasonStyle(t.Phase)})
 }
 
-// why is the reason for which a task waits or has failed.
-func why(t task) string {
+// taskReason is the reason for which a task waits or has failed.
+func taskReason(t task) string {
 	if t.Reason == "" {
 		return t.Message
 	}
@@ -164,19 +164,19 @@ func (l line) text() string {
 	return strings.TrimRight(all.String(), " ")
 }
 
-// cut keeps a line from wrapping, which would upset drawing in place. The display has no character wider than one column.
-func (l line) cut(width int) line {
-	var kept line
+// truncate keeps a line from wrapping, which would upset drawing in place. The display has no character wider than one column.
+func (l line) truncate(width int) line {
+	var result line
 	for _, p := range l {
 		size := utf8.RuneCountInString(p.text)
 		if size <= width {
-			kept, width = append(kept, p), width-size
+			result, width = append(result, p), width-size
 			continue
 		}
 		if width > 0 {
-			kept = append(kept, piece{string([]rune(p.text)[:width-1]) + "…", p.style})
+			result = append(result, piece{string([]rune(p.text)[:width-1]) + "…", p.style})
 		}
 		break
 	}
-	return kept
+	return result
 }

@@ -40,8 +40,8 @@ func text(lines []line) string {
 }
 
 // beginning is a swarm whose agents are still to come.
-func beginning() scene {
-	return scene{
+func beginning() demoState {
+	return demoState{
 		elapsed: 1234 * time.Millisecond,
 		swarm: swarm{
 			Name: "research", Phase: "Initializing",
@@ -58,8 +58,8 @@ func beginning() scene {
 	}
 }
 
-func middle() scene {
-	return scene{
+func middle() demoState {
+	return demoState{
 		elapsed: 7 * time.Second,
 		swarm: swarm{
 			Name: "research", Phase: "Running",
@@ -76,24 +76,24 @@ func middle() scene {
 	}
 }
 
-func ending() scene {
-	now := middle()
-	now.elapsed = 15 * time.Second
-	for n := range now.tasks {
-		now.tasks[n].Phase, now.tasks[n].Progress, now.tasks[n].Reason, now.tasks[n].Message = "Completed", 100, "", ""
-		now.tasks[n].Agent = "research-researcher-0"
+func ending() demoState {
+	s := middle()
+	s.elapsed = 15 * time.Second
+	for n := range s.tasks {
+		s.tasks[n].Phase, s.tasks[n].Progress, s.tasks[n].Reason, s.tasks[n].Message = "Completed", 100, "", ""
+		s.tasks[n].Agent = "research-researcher-0"
 	}
-	now.tasks[1].Result = json.RawMessage(`{"topic":"leases","findings":[{"note":"lease","says":"A lease is a lock that expires."}]}`)
-	return now
+	s.tasks[1].Result = json.RawMessage(`{"topic":"leases","findings":[{"note":"lease","says":"A lease is a lock that expires."}]}`)
+	return s
 }
 
 func TestScreens(t *testing.T) {
-	golden(t, "nothing.txt", text(screen(scene{swarm: swarm{Name: "research"}, tasks: []task{{Name: "plan-leases", Phase: "Pending"}}}, 120)))
+	golden(t, "nothing.txt", text(screen(demoState{swarm: swarm{Name: "research"}, tasks: []task{{Name: "plan-leases", Phase: "Pending"}}}, 120)))
 	golden(t, "beginning.txt", text(screen(beginning(), 160)))
 	golden(t, "middle.txt", text(screen(middle(), 120)))
 	golden(t, "narrow.txt", text(screen(middle(), 60)))
 	lost := middle()
-	lost.trouble = "the cluster does not answer: connection refused"
+	lost.connectionError = "the cluster does not answer: connection refused"
 	golden(t, "lost.txt", text(screen(lost, 120)))
 }
 
@@ -124,8 +124,8 @@ func TestAFrameFitsIntoALowTerminal(t *testing.T) {
 	}
 }
 
-func TestLogsTellOnlyWhatChanged(t *testing.T) {
-	golden(t, "log.txt", strings.Join(append(changes(scene{}, beginning()), changes(beginning(), middle())...), "\n")+"\n")
+func TestLogShowsOnlyChanges(t *testing.T) {
+	golden(t, "log.txt", strings.Join(append(changes(demoState{}, beginning()), changes(beginning(), middle())...), "\n")+"\n")
 	if again := changes(middle(), middle()); len(again) != 0 {
 		t.Errorf("nothing happened, and it says %q", again)
 	}
@@ -141,10 +141,10 @@ func TestPicture(t *testing.T) {
 }
 
 func TestVerdictNamesWhatDidNotComplete(t *testing.T) {
-	if err := verdict(ending()); err != nil {
+	if err := checkCompleted(ending()); err != nil {
 		t.Error(err)
 	}
-	err := verdict(middle())
+	err := checkCompleted(middle())
 	if err == nil || !strings.HasPrefix(err.Error(), "4 of 5 tasks did not complete") || !strings.Contains(err.Error(), "count-queues is Failed: BadInput: steps is 0") {
 		t.Errorf("got %v", err)
 	}

@@ -46,11 +46,11 @@ type task struct {
 }
 
 // A scene is everything that a frame shows.
-type scene struct {
-	swarm   swarm
-	tasks   []task
-	elapsed time.Duration
-	trouble string // why the cluster cannot be seen now
+type demoState struct {
+	swarm           swarm
+	tasks           []task
+	elapsed         time.Duration
+	connectionError string // why the cluster cannot be seen now
 }
 
 func swarmOf(object *unstructured.Unstructured) swarm {
@@ -61,20 +61,20 @@ func swarmOf(object *unstructured.Unstructured) swarm {
 
 // taskOf keeps the agent of an earlier look: a task that is done names none.
 func taskOf(object *unstructured.Unstructured, before task) task {
-	found := task{Name: object.GetName(), Agent: before.Agent, Phase: "Pending"}
-	found.Priority, _, _ = unstructured.NestedString(object.Object, "spec", "priority")
-	readStatus(object, &found)
-	if len(found.Assigned) > 0 {
-		found.Agent = found.Assigned[0].Name
+	result := task{Name: object.GetName(), Agent: before.Agent, Phase: "Pending"}
+	result.Priority, _, _ = unstructured.NestedString(object.Object, "spec", "priority")
+	readStatus(object, &result)
+	if len(result.Assigned) > 0 {
+		result.Agent = result.Assigned[0].Name
 	}
-	if found.Phase == "Completed" {
-		found.Agent = found.author()
+	if result.Phase == "Completed" {
+		result.Agent = result.agentName()
 	}
-	return found
+	return result
 }
 
-// author is the agent that the result names, or else the one that was last seen at the task.
-func (t task) author() string {
+// agentName is the agent that the result names, or else the one that was last seen at the task.
+func (t task) agentName() string {
 	var signed struct {
 		Agent string `json:"agent"`
 	}
@@ -103,26 +103,26 @@ func (s swarm) condition(kind string) condition {
 
 func (s swarm) ready() bool { return s.condition("Ready").Status == "True" }
 
-// seen reports whether an operator looks after the swarm at all.
-func (s swarm) seen() bool { return s.Phase != "" || len(s.Conditions) > 0 }
+// isReconciled reports whether an operator looks after the swarm at all.
+func (s swarm) isReconciled() bool { return s.Phase != "" || len(s.Conditions) > 0 }
 
 // explanation is why the swarm is not ready, in the operator's own words.
 func (s swarm) explanation() string {
-	var said []string
+	var messages []string
 	if ready := s.condition("Ready"); ready.Status != "True" && ready.Message != "" {
-		said = append(said, ready.Message)
+		messages = append(messages, ready.Message)
 	}
 	if degraded := s.condition("Degraded"); degraded.Status == "True" {
-		said = append(said, degraded.Message)
+		messages = append(messages, degraded.Message)
 	}
-	return strings.Join(said, "; ")
+	return strings.Join(messages, "; ")
 }
 
 func (t task) final() bool {
 	return t.Phase == "Completed" || t.Phase == "Failed" || t.Phase == "Cancelled"
 }
 
-func (s scene) done() int {
+func (s demoState) doneTasks() int {
 	done := 0
 	for _, task := range s.tasks {
 		if task.Phase == "Completed" {
@@ -132,7 +132,7 @@ func (s scene) done() int {
 	return done
 }
 
-func (s scene) over() bool {
+func (s demoState) isOver() bool {
 	for _, task := range s.tasks {
 		if !task.final() {
 			return false

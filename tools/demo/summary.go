@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// favourite is the task whose result is shown.
-const favourite = "search-leases"
+// shownTask is the task whose result is shown.
+const shownTask = "search-leases"
 
 // hints are the commands that go on from here.
 type hints struct {
@@ -18,7 +18,7 @@ type hints struct {
 }
 
 // summary is the output at the end.
-func summary(s scene, first time.Duration, next hints) []line {
+func summary(s demoState, first time.Duration, next hints) []line {
 	lines := append([]line{nil, times(s, first), nil}, result(s)...)
 	lines = append(lines, line{{"Try next:", bold}})
 	for _, command := range next.commands(s) {
@@ -27,23 +27,23 @@ func summary(s scene, first time.Duration, next hints) []line {
 	return append(lines, line{{"And in the end: " + next.down, plain}})
 }
 
-func times(s scene, first time.Duration) line {
+func times(s demoState, first time.Duration) line {
 	return line{{fmt.Sprintf("First task done after %s, all %d after %s.", seconds(first), len(s.tasks), seconds(s.elapsed)), bold}}
 }
 
-func (h hints) commands(s scene) []string {
+func (h hints) commands(s demoState) []string {
 	in := h.kubectl + " -n " + namespace
 	return []string{
 		in + " get swarms,agents,tasks",
-		in + " get task " + favourite + " -o yaml",
+		in + " get task " + shownTask + " -o yaml",
 		in + " scale swarm/" + s.swarm.Name + " --replicas=9",
 	}
 }
 
 // result is what one task has found, in full.
-func result(s scene) []line {
+func result(s demoState) []line {
 	for _, task := range s.tasks {
-		if task.Name != favourite || len(task.Result) == 0 {
+		if task.Name != shownTask || len(task.Result) == 0 {
 			continue
 		}
 		lines := []line{{{"Result of task " + task.Name + ":", bold}}}
@@ -63,12 +63,12 @@ func pretty(raw json.RawMessage) string {
 	return out.String()
 }
 
-// verdict is an error when a task did not complete.
-func verdict(s scene) error {
+// checkCompleted is an error when a task did not complete.
+func checkCompleted(s demoState) error {
 	var failed []string
 	for _, task := range s.tasks {
 		if task.Phase != "Completed" {
-			failed = append(failed, strings.TrimSuffix(task.Name+" is "+task.Phase+": "+why(task), ": "))
+			failed = append(failed, strings.TrimSuffix(task.Name+" is "+task.Phase+": "+taskReason(task), ": "))
 		}
 	}
 	if len(failed) == 0 {

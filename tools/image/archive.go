@@ -27,20 +27,20 @@ func save(image v1.Image, reference, version, file string) error {
 
 // replaceFile never leaves a half-written file visible: a build may be interrupted, and an import may run beside it.
 func replaceFile(name string, write func(io.Writer) error) error {
-	draft, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*")
+	temporary, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*")
 	if err != nil {
 		return fmt.Errorf("create file: %w", err)
 	}
-	defer os.Remove(draft.Name()) // fails when all went well: the draft has its final name then
-	err = write(draft)
-	if closed := draft.Close(); err == nil {
+	defer os.Remove(temporary.Name()) // fails when all went well: the draft has its final name then
+	err = write(temporary)
+	if closed := temporary.Close(); err == nil {
 		err = closed
 	}
 	if err == nil {
-		err = os.Chmod(draft.Name(), 0o644)
+		err = os.Chmod(temporary.Name(), 0o644)
 	}
 	if err == nil {
-		err = os.Rename(draft.Name(), name)
+		err = os.Rename(temporary.Name(), name)
 	}
 	if err != nil {
 		return fmt.Errorf("write file %q: %w", name, err)

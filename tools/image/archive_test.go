@@ -17,9 +17,9 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 )
 
-func savedHello(t *testing.T) (v1.Image, string) {
+func saveHelloImage(t *testing.T) (v1.Image, string) {
 	t.Helper()
-	root := cloneOfHello(t)
+	root := copyHello(t)
 	image := imageOf(t, root, hello, "linux/amd64")
 	file := filepath.Join(root, "out", "hello-amd64.tar")
 	if err := save(image, "localhost/hello:v1.2.3", "v1.2.3", file); err != nil {
@@ -38,7 +38,7 @@ func read(t *testing.T, file string) []byte {
 }
 
 func TestTarballNamesTheImage(t *testing.T) {
-	image, file := savedHello(t)
+	image, file := saveHelloImage(t)
 	_, content := untar(t, bytes.NewReader(read(t, file)))
 
 	var index v1.IndexManifest
@@ -61,7 +61,7 @@ func TestTarballNamesTheImage(t *testing.T) {
 }
 
 func TestTarballHoldsEachBlobUnderItsDigest(t *testing.T) {
-	_, file := savedHello(t)
+	_, file := saveHelloImage(t)
 	_, content := untar(t, bytes.NewReader(read(t, file)))
 	blobs := 0
 	for name, blob := range content {
@@ -80,8 +80,8 @@ func TestTarballHoldsEachBlobUnderItsDigest(t *testing.T) {
 }
 
 func TestTarballIsTheSameTwice(t *testing.T) {
-	_, first := savedHello(t)
-	_, second := savedHello(t)
+	_, first := saveHelloImage(t)
+	_, second := saveHelloImage(t)
 	if !bytes.Equal(read(t, first), read(t, second)) {
 		t.Error("two tarballs of one image differ")
 	}
@@ -92,7 +92,7 @@ func TestTarballIsTheSameTwice(t *testing.T) {
 
 // Foreign readers of both formats must agree with us about what we wrote.
 func TestTarballIsReadByOthers(t *testing.T) {
-	image, file := savedHello(t)
+	image, file := saveHelloImage(t)
 
 	loaded, err := tarball.ImageFromPath(file, nil)
 	if err != nil {
@@ -130,19 +130,19 @@ func TestList(t *testing.T) {
 	if err := run(t.Context(), &out, []string{"--root", repository, "--list", "--version", "v9", "--services", "probe"}); err != nil {
 		t.Fatal(err)
 	}
-	var listed []target
-	if err := json.Unmarshal(out.Bytes(), &listed); err != nil {
+	var targets []target
+	if err := json.Unmarshal(out.Bytes(), &targets); err != nil {
 		t.Fatal(err)
 	}
-	if len(listed) != 2 || listed[1].Tarball != "bin/images/probe-arm64.tar" || listed[1].Image != "localhost/probe:v9" {
-		t.Errorf("listed %+v", listed)
+	if len(targets) != 2 || targets[1].Tarball != "bin/images/probe-arm64.tar" || targets[1].Image != "localhost/probe:v9" {
+		t.Errorf("listed %+v", targets)
 	}
-	if !slices.Equal(listed[0].Files, []string{"/LICENSE", "/probe"}) {
-		t.Errorf("files %q", listed[0].Files)
+	if !slices.Equal(targets[0].Files, []string{"/LICENSE", "/probe"}) {
+		t.Errorf("files %q", targets[0].Files)
 	}
 }
 
-func TestWrongAnswersAreRefused(t *testing.T) {
+func TestWrongArgumentsAreRefused(t *testing.T) {
 	for reason, arguments := range map[string][]string{
 		`find service "nope": the list has swarm-operator, swarm-agent, swarm-worker, swarm-research, swarm-streams, probe`: {"--services", "nope"},
 

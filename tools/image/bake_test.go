@@ -53,29 +53,29 @@ func parseBake(t *testing.T, file string) bakeFile {
 
 func parseTarget(t *testing.T, body *hclsyntax.Body, scope *hcl.EvalContext, known map[string]bakeTarget) bakeTarget {
 	t.Helper()
-	made := bakeTarget{args: map[string]string{}}
+	result := bakeTarget{args: map[string]string{}}
 	for _, parent := range stringsOf(t, body.Attributes["inherits"], scope) {
-		made = known[parent]
-		made.args = maps.Clone(made.args)
+		result = known[parent]
+		result.args = maps.Clone(result.args)
 	}
 	for name, attribute := range body.Attributes {
 		switch name {
 		case "inherits":
 		case "dockerfile":
-			made.dockerfile = value(t, attribute, scope).AsString()
+			result.dockerfile = value(t, attribute, scope).AsString()
 		case "platforms":
-			made.platforms = stringsOf(t, attribute, scope)
+			result.platforms = stringsOf(t, attribute, scope)
 		case "tags":
-			made.tags = stringsOf(t, attribute, scope)
+			result.tags = stringsOf(t, attribute, scope)
 		case "args":
 			for key, argument := range value(t, attribute, scope).AsValueMap() {
-				made.args[key] = argument.AsString()
+				result.args[key] = argument.AsString()
 			}
 		default:
 			t.Fatalf("unknown attribute %q", name)
 		}
 	}
-	return made
+	return result
 }
 
 func value(t *testing.T, attribute *hclsyntax.Attribute, scope *hcl.EvalContext) cty.Value {

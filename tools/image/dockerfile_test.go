@@ -12,7 +12,7 @@ import (
 )
 
 // A stage is what a Dockerfile's stage puts into its image. Only what our Dockerfile uses is understood.
-type stage struct {
+type dockerfileStage struct {
 	from       string
 	files      []string
 	labels     map[string]string
@@ -26,7 +26,7 @@ var spaces = regexp.MustCompile(`\s+`)
 
 // instructions joins continued lines and leaves out comments.
 func instructions(content string) [][2]string {
-	var found [][2]string
+	var result [][2]string
 	joined := regexp.MustCompile(`\\\n\s*`).ReplaceAllString(content, "")
 	for line := range strings.Lines(joined) {
 		line = strings.TrimSpace(line)
@@ -34,23 +34,23 @@ func instructions(content string) [][2]string {
 			continue
 		}
 		word, rest, _ := strings.Cut(spaces.ReplaceAllString(line, " "), " ")
-		found = append(found, [2]string{word, rest})
+		result = append(result, [2]string{word, rest})
 	}
-	return found
+	return result
 }
 
 // parseDockerfile reads the stages for one service. The last stage, which has no name, is called "".
-func parseDockerfile(t *testing.T, file, service string) map[string]*stage {
+func parseDockerfile(t *testing.T, file, service string) map[string]*dockerfileStage {
 	t.Helper()
 	content, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	stages, current := map[string]*stage{}, &stage{arguments: map[string]string{}}
+	stages, current := map[string]*dockerfileStage{}, &dockerfileStage{arguments: map[string]string{}}
 	for _, instruction := range instructions(strings.ReplaceAll(string(content), "${SERVICE}", service)) {
 		if instruction[0] == "FROM" {
 			base, name, _ := strings.Cut(instruction[1], " AS ")
-			current = &stage{from: base, labels: map[string]string{}, arguments: map[string]string{}}
+			current = &dockerfileStage{from: base, labels: map[string]string{}, arguments: map[string]string{}}
 			stages[name] = current
 			continue
 		}
@@ -59,7 +59,7 @@ func parseDockerfile(t *testing.T, file, service string) map[string]*stage {
 	return stages
 }
 
-func (s *stage) add(t *testing.T, word, rest string) {
+func (s *dockerfileStage) add(t *testing.T, word, rest string) {
 	t.Helper()
 	switch word {
 	case "ARG":

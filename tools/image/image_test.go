@@ -25,8 +25,8 @@ var hello = Service{
 	Links: []string{"/bin/greet"},
 }
 
-// cloneOfHello puts the fixture into a folder of its own: a second clone on another machine, as far as Go can tell.
-func cloneOfHello(t *testing.T) string {
+// copyHello puts the fixture into a folder of its own: a second clone on another machine, as far as Go can tell.
+func copyHello(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
 	if err := os.CopyFS(filepath.Join(root, "hello"), os.DirFS("testdata/hello")); err != nil {
@@ -93,9 +93,9 @@ func untar(t *testing.T, from io.Reader) (headers []*tar.Header, content map[str
 func TestTwoBuildsGiveOneDigest(t *testing.T) {
 	digests := map[v1.Hash]string{}
 	for _, platform := range everyPlatform {
-		first := digestOf(t, imageOf(t, cloneOfHello(t), hello, platform))
+		first := digestOf(t, imageOf(t, copyHello(t), hello, platform))
 		t.Setenv("GOFLAGS", "-trimpath=false")
-		second := digestOf(t, imageOf(t, cloneOfHello(t), hello, platform))
+		second := digestOf(t, imageOf(t, copyHello(t), hello, platform))
 		if first != second {
 			t.Errorf("%s: built in two places: %s and %s", platform, first, second)
 		}
@@ -107,7 +107,7 @@ func TestTwoBuildsGiveOneDigest(t *testing.T) {
 }
 
 func TestAnotherCommitGivesAnotherDigest(t *testing.T) {
-	root := cloneOfHello(t)
+	root := copyHello(t)
 	before := digestOf(t, imageOf(t, root, hello, everyPlatform[0]))
 	changed := testStamp
 	changed.Commit = "fffffff"
@@ -125,7 +125,7 @@ func TestAnotherCommitGivesAnotherDigest(t *testing.T) {
 }
 
 func TestImageRunsAsNobodyAndSaysWhatItIs(t *testing.T) {
-	config, err := imageOf(t, cloneOfHello(t), hello, "linux/arm64").ConfigFile()
+	config, err := imageOf(t, copyHello(t), hello, "linux/arm64").ConfigFile()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +147,7 @@ func TestImageRunsAsNobodyAndSaysWhatItIs(t *testing.T) {
 }
 
 func TestLayerIsFixed(t *testing.T) {
-	headers, _ := contentOf(t, imageOf(t, cloneOfHello(t), hello, everyPlatform[0]))
+	headers, _ := contentOf(t, imageOf(t, copyHello(t), hello, everyPlatform[0]))
 	var names []string
 	for _, header := range headers {
 		names = append(names, header.Name)

@@ -36,19 +36,19 @@ func main() {
 }
 
 func run(ctx context.Context, out io.Writer, arguments []string) error {
-	chosen, err := parseOptions(ctx, arguments)
+	opts, err := parseOptions(ctx, arguments)
 	if err != nil {
 		return err
 	}
-	targets, err := targetsOf(chosen)
+	targets, err := targetsOf(opts)
 	if err != nil {
 		return err
 	}
-	if chosen.list {
+	if opts.list {
 		return printList(out, targets)
 	}
 	for _, target := range targets {
-		if err := target.build(ctx, out, chosen); err != nil {
+		if err := target.build(ctx, out, opts); err != nil {
 			return err
 		}
 	}
@@ -69,23 +69,23 @@ func parseOptions(ctx context.Context, arguments []string) (options, error) {
 	if err := flags.Parse(arguments); err != nil {
 		return options{}, err
 	}
-	chosen := options{root: *root, out: *out, list: *list, services: words(*names), platforms: words(*platforms)}
-	if err := chosen.findRoot(); err != nil {
+	opts := options{root: *root, out: *out, list: *list, services: words(*names), platforms: words(*platforms)}
+	if err := opts.findRoot(); err != nil {
 		return options{}, err
 	}
-	chosen.stamp = stampOf(ctx, chosen.root, *version)
-	chosen.stamp.Race = *race
-	if err := chosen.overrule(*commit, *date); err != nil {
+	opts.stamp = stampOf(ctx, opts.root, *version)
+	opts.stamp.Race = *race
+	if err := opts.applyOverrides(*commit, *date); err != nil {
 		return options{}, err
 	}
-	return chosen, chosen.stamp.validate()
+	return opts, opts.stamp.validate()
 }
 
 func words(list string) []string {
 	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
-func (o *options) overrule(commit, date string) error {
+func (o *options) applyOverrides(commit, date string) error {
 	if commit != "" {
 		o.stamp.Commit = commit
 	}

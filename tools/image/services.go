@@ -58,20 +58,20 @@ func (s Service) contents() []string {
 	return paths
 }
 
-// named picks services out of the list, all of them when no name is given.
-func named(names []string) ([]Service, error) {
+// findServices picks services out of the list, all of them when no name is given.
+func findServices(names []string) ([]Service, error) {
 	if len(names) == 0 {
 		return services, nil
 	}
-	var chosen []Service
+	var result []Service
 	for _, name := range names {
 		at := slices.IndexFunc(services, func(s Service) bool { return s.Name == name })
 		if at < 0 {
 			return nil, fmt.Errorf("find service %q: the list has %s", name, strings.Join(serviceNames(), ", "))
 		}
-		chosen = append(chosen, services[at])
+		result = append(result, services[at])
 	}
-	return chosen, nil
+	return result, nil
 }
 
 func serviceNames() []string {

@@ -23,32 +23,32 @@ type target struct {
 	source Service
 }
 
-func targetsOf(chosen options) ([]target, error) {
-	wanted, err := named(chosen.services)
+func targetsOf(opts options) ([]target, error) {
+	selected, err := findServices(opts.services)
 	if err != nil {
 		return nil, err
 	}
 	var targets []target
-	for _, service := range wanted {
+	for _, service := range selected {
 		for _, platform := range service.Platforms {
-			if len(chosen.platforms) == 0 || slices.Contains(chosen.platforms, platform) {
-				targets = append(targets, targetOf(service, platform, chosen))
+			if len(opts.platforms) == 0 || slices.Contains(opts.platforms, platform) {
+				targets = append(targets, targetOf(service, platform, opts))
 			}
 		}
 	}
 	if len(targets) == 0 {
-		return nil, fmt.Errorf("choose what to make: no service has a platform among %s", strings.Join(chosen.platforms, ", "))
+		return nil, fmt.Errorf("choose what to make: no service has a platform among %s", strings.Join(opts.platforms, ", "))
 	}
 	return targets, nil
 }
 
-func targetOf(service Service, platform string, chosen options) target {
+func targetOf(service Service, platform string, opts options) target {
 	_, architecture, _ := strings.Cut(platform, "/")
 	return target{
 		Service:    service.Name,
 		Platform:   platform,
-		Image:      service.reference(chosen.stamp.Version),
-		Tarball:    filepath.ToSlash(filepath.Join(chosen.out, service.Name+"-"+architecture+".tar")),
+		Image:      service.reference(opts.stamp.Version),
+		Tarball:    filepath.ToSlash(filepath.Join(opts.out, service.Name+"-"+architecture+".tar")),
 		User:       user,
 		Entrypoint: []string{service.binary()},
 		Files:      service.contents(),
@@ -56,20 +56,20 @@ func targetOf(service Service, platform string, chosen options) target {
 	}
 }
 
-func (t target) build(ctx context.Context, out io.Writer, chosen options) error {
-	binary, err := compile(ctx, chosen.root, t.source, t.Platform, chosen.stamp)
+func (t target) build(ctx context.Context, out io.Writer, opts options) error {
+	binary, err := compile(ctx, opts.root, t.source, t.Platform, opts.stamp)
 	if err != nil {
 		return err
 	}
-	image, err := assemble(chosen.root, t.source, t.Platform, chosen.stamp, binary)
+	image, err := assemble(opts.root, t.source, t.Platform, opts.stamp, binary)
 	if err != nil {
 		return err
 	}
 	file := t.Tarball
 	if !filepath.IsAbs(file) {
-		file = filepath.Join(chosen.root, file)
+		file = filepath.Join(opts.root, file)
 	}
-	if err := save(image, t.Image, chosen.stamp.Version, file); err != nil {
+	if err := save(image, t.Image, opts.stamp.Version, file); err != nil {
 		return err
 	}
 	digest, err := image.Digest()

@@ -21,21 +21,21 @@ type cluster struct {
 	root       string // of the repository, from where DEVCLUSTER_DATA counts
 	kubeconfig string
 	out        io.Writer
-	complaints io.Writer
+	stderr     io.Writer
 }
 
 // kubectl runs it with its output visible to the user.
 func (c cluster) kubectl(ctx context.Context, arguments ...string) error {
 	command := c.command(ctx, arguments)
-	command.Stdout, command.Stderr = c.out, c.complaints
+	command.Stdout, command.Stderr = c.out, c.stderr
 	if err := command.Run(); err != nil {
 		return fmt.Errorf("kubectl %s: %w", strings.Join(arguments, " "), err)
 	}
 	return nil
 }
 
-// ask is what kubectl prints.
-func (c cluster) ask(ctx context.Context, arguments ...string) (string, error) {
+// kubectlOutput is what kubectl prints.
+func (c cluster) kubectlOutput(ctx context.Context, arguments ...string) (string, error) {
 	command := c.command(ctx, arguments)
 	var said bytes.Buffer
 	command.Stderr = &said
@@ -56,9 +56,9 @@ func (c cluster) devcluster(ctx context.Context, arguments []string) *exec.Cmd {
 	return command
 }
 
-// ours reports whether the cluster is our development cluster (DEVCLUSTER_DATA, or the default one), by the API server's address.
-func (c cluster) ours(ctx context.Context) (bool, error) {
-	server, err := c.ask(ctx, "config", "view", "--minify", "--output=jsonpath={.clusters[0].cluster.server}")
+// isDevcluster reports whether the cluster is our development cluster (DEVCLUSTER_DATA, or the default one), by the API server's address.
+func (c cluster) isDevcluster(ctx context.Context) (bool, error) {
+	server, err := c.kubectlOutput(ctx, "config", "view", "--minify", "--output=jsonpath={.clusters[0].cluster.server}")
 	if err != nil {
 		return false, err
 	}
@@ -92,7 +92,7 @@ func serversIn(kubeconfig []byte) ([]string, error) {
 // load puts tarballs onto the nodes of our development cluster.
 func (c cluster) load(ctx context.Context, tarballs []string) error {
 	command := c.devcluster(ctx, append([]string{"image", "load"}, tarballs...))
-	command.Stdout, command.Stderr = c.out, c.complaints
+	command.Stdout, command.Stderr = c.out, c.stderr
 	if err := command.Run(); err != nil {
 		return fmt.Errorf("load images: %w", err)
 	}

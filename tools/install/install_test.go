@@ -29,16 +29,16 @@ func repository(t *testing.T, failing string, files map[string]string) (cluster,
 	if failing == "" {
 		failing = "nothing at all"
 	}
-	all := map[string]string{
+	scripts := map[string]string{
 		"bin/devcluster": fake, "failing": failing, "crd": "", "server": "https://127.0.0.1:6444",
 		"deploy/kustomize/operator/config.yaml": "logging: {level: info}", "bin/images/a.tar": "first",
 	}
-	maps.Copy(all, files)
-	for name, text := range all {
+	maps.Copy(scripts, files)
+	for name, text := range scripts {
 		write(t, filepath.Join(root, name), text)
 	}
 	out := &bytes.Buffer{}
-	return cluster{root: root, kubeconfig: "/k", out: out, complaints: out}, out
+	return cluster{root: root, kubeconfig: "/k", out: out, stderr: out}, out
 }
 
 func write(t *testing.T, path, text string) {
@@ -51,7 +51,7 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-func asked(t *testing.T, target cluster) string {
+func recordedCalls(t *testing.T, target cluster) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(target.root, "asked"))
 	if err != nil {
@@ -60,16 +60,16 @@ func asked(t *testing.T, target cluster) string {
 	return string(text)
 }
 
-func wantedIn(target cluster, tarballs ...string) overlay {
+func newOverlay(target cluster, tarballs ...string) overlay {
 	return overlay{root: target.root, operator: "localhost/swarm-operator:v1", agent: "registry.example/agent:v2", tarballs: tarballs}
 }
 
-func TestOurClusterGetsTheImages(t *testing.T) {
+func TestDevclusterGetsTheImages(t *testing.T) {
 	target, out := repository(t, "", nil)
-	if err := install(t.Context(), target, wantedIn(target, "bin/images/a.tar")); err != nil {
+	if err := install(t.Context(), target, newOverlay(target, "bin/images/a.tar")); err != nil {
 		t.Fatal(err)
 	}
-	said := asked(t, target)
+	said := recordedCalls(t, target)
 	for _, want := range []string{"image load bin/images/a.tar\n", "kubectl --kubeconfig=/k apply --server-side --kustomize=" + target.root + "/bin/install\n", "rollout status"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("%q was not asked for:\n%s", want, said)
@@ -83,36 +83,36 @@ func TestOurClusterGetsTheImages(t *testing.T) {
 // Left behind by make run, it calls the webhooks at a URL, which the API server does not let a Service be added to.
 func TestRegistrationOfAnOperatorFromSourceIsReplaced(t *testing.T) {
 	target, _ := repository(t, "", nil)
-	if err := install(t.Context(), target, wantedIn(target)); err != nil {
+	if err := install(t.Context(), target, newOverlay(target)); err != nil {
 		t.Fatal(err)
 	}
-	text := asked(t, target)
+	text := recordedCalls(t, target)
 	deleted, applied := strings.Index(text, "mutatingwebhookconfigurations.admissionregistration.k8s.io --selector=app.kubernetes.io/managed-by=swarm-operator\n"), strings.Index(text, "apply")
 	if deleted < 0 || applied < deleted {
 		t.Errorf("asked %s", text)
 	}
 }
 
-func TestAnotherClusterIsToldHowToGetThem(t *testing.T) {
+func TestForeignClusterGetsInstructions(t *testing.T) {
 	target, out := repository(t, "", map[string]string{"server": "https://elsewhere:6443"})
-	if err := install(t.Context(), target, wantedIn(target, "bin/images/a.tar")); err != nil {
+	if err := install(t.Context(), target, newOverlay(target, "bin/images/a.tar")); err != nil {
 		t.Fatal(err)
 	}
-	if strings.Contains(asked(t, target), "image load") || !strings.Contains(out.String(), "OPERATOR_IMAGE=") {
-		t.Errorf("asked %s said %s", asked(t, target), out)
+	if strings.Contains(recordedCalls(t, target), "image load") || !strings.Contains(out.String(), "OPERATOR_IMAGE=") {
+		t.Errorf("asked %s said %s", recordedCalls(t, target), out)
 	}
 }
 
-func TestWithoutADevelopmentClusterItIsAnother(t *testing.T) {
+func TestWithoutDevclusterItIsForeign(t *testing.T) {
 	target, _ := repository(t, "", map[string]string{"bin/devcluster": strings.Replace(fake, "kubeconfig) printf", "kubeconfig) exit 1; printf", 1)})
-	if ours, err := target.ours(t.Context()); ours || err != nil {
+	if ours, err := target.isDevcluster(t.Context()); ours || err != nil {
 		t.Errorf("ours %t: %v", ours, err)
 	}
 }
 
 func TestOperatorThatDoesNotComeUpIsExplained(t *testing.T) {
 	target, _ := repository(t, "rollout", nil)
-	err := install(t.Context(), target, wantedIn(target))
+	err := install(t.Context(), target, newOverlay(target))
 	if err == nil || !strings.Contains(err.Error(), "kubectl -n swarm-system get pods") || strings.Contains(err.Error(), "\n") {
 		t.Errorf("got %v", err)
 	}
@@ -120,7 +120,7 @@ func TestOperatorThatDoesNotComeUpIsExplained(t *testing.T) {
 
 func TestOverlayNamesImagesAndChangesWithWhatIsInstalled(t *testing.T) {
 	target, _ := repository(t, "", nil)
-	wanted := wantedIn(target, "bin/images/a.tar")
+	wanted := newOverlay(target, "bin/images/a.tar")
 	text := func() string {
 		folder, err := wanted.write()
 		if err != nil {
@@ -157,7 +157,7 @@ func TestSwarmsGoBeforeTheOperator(t *testing.T) {
 	if err := uninstall(t.Context(), target, true); err != nil {
 		t.Fatal(err)
 	}
-	said := asked(t, target)
+	said := recordedCalls(t, target)
 	swarms, rest := strings.Index(said, "delete swarms.swarm.io --all"), strings.Index(said, "delete --ignore-not-found --kustomize")
 	if swarms < 0 || rest < swarms {
 		t.Errorf("asked %s", said)
@@ -169,29 +169,29 @@ func TestAdmissionGoesBeforeTheOperator(t *testing.T) {
 	if err := uninstall(t.Context(), target, true); err != nil {
 		t.Fatal(err)
 	}
-	said := asked(t, target)
+	said := recordedCalls(t, target)
 	admission, rest := strings.Index(said, "mutatingwebhookconfigurations.admissionregistration.k8s.io swarm-operator\n"), strings.Index(said, "delete --ignore-not-found --kustomize")
 	if admission < 0 || rest < admission {
 		t.Errorf("asked %s", said)
 	}
 }
 
-func TestAdmissionThatStaysKeepsTheOperator(t *testing.T) {
+func TestRemainingWebhookKeepsTheOperator(t *testing.T) {
 	target, _ := repository(t, "mutatingwebhookconfigurations", nil)
-	if err := uninstall(t.Context(), target, true); err == nil || strings.Contains(asked(t, target), "kustomize") {
-		t.Errorf("got %v, asked %s", err, asked(t, target))
+	if err := uninstall(t.Context(), target, true); err == nil || strings.Contains(recordedCalls(t, target), "kustomize") {
+		t.Errorf("got %v, asked %s", err, recordedCalls(t, target))
 	}
 }
 
-func TestSwarmsThatStayKeepTheOperator(t *testing.T) {
+func TestRemainingSwarmsKeepTheOperator(t *testing.T) {
 	target, _ := repository(t, "delete swarms", map[string]string{"crd": "swarms.swarm.io"})
 	err := uninstall(t.Context(), target, true)
-	if err == nil || strings.Contains(asked(t, target), "kustomize") {
-		t.Errorf("got %v, asked %s", err, asked(t, target))
+	if err == nil || strings.Contains(recordedCalls(t, target), "kustomize") {
+		t.Errorf("got %v, asked %s", err, recordedCalls(t, target))
 	}
 }
 
-func TestObjectsStayWithTheirKinds(t *testing.T) {
+func TestObjectsStayWithTheirCRDs(t *testing.T) {
 	target, out := repository(t, "", map[string]string{"crd": "swarms.swarm.io"})
 	if err := uninstall(t.Context(), target, false); err != nil {
 		t.Fatal(err)
@@ -200,7 +200,7 @@ func TestObjectsStayWithTheirKinds(t *testing.T) {
 	if got := string(deleted); err != nil || got != "apiVersion: v1\nkind: Namespace\n---\nkind: Role\n---\nkind: FlowSchema" {
 		t.Errorf("deleted %q, %v", got, err)
 	}
-	if said := asked(t, target); strings.Contains(said, "swarms.swarm.io") || !strings.Contains(said, "delete --ignore-not-found mutatingwebhook") {
+	if said := recordedCalls(t, target); strings.Contains(said, "swarms.swarm.io") || !strings.Contains(said, "delete --ignore-not-found mutatingwebhook") {
 		t.Errorf("asked %s", said)
 	}
 	if !strings.Contains(out.String(), "CRDS=delete") {
@@ -210,8 +210,8 @@ func TestObjectsStayWithTheirKinds(t *testing.T) {
 
 func TestUninstallingTwiceIsFine(t *testing.T) {
 	target, _ := repository(t, "", nil)
-	if err := uninstall(t.Context(), target, true); err != nil || strings.Contains(asked(t, target), "delete swarms") {
-		t.Errorf("got %v, asked %s", err, asked(t, target))
+	if err := uninstall(t.Context(), target, true); err != nil || strings.Contains(recordedCalls(t, target), "delete swarms") {
+		t.Errorf("got %v, asked %s", err, recordedCalls(t, target))
 	}
 }
 

@@ -38,7 +38,7 @@ func run(ctx context.Context, arguments []string) error {
 	if *kubeconfig == "" || *root == "" {
 		return errors.New("name the cluster with --kubeconfig, and the repository with --root")
 	}
-	target := cluster{root: *root, kubeconfig: *kubeconfig, out: os.Stdout, complaints: os.Stderr}
+	target := cluster{root: *root, kubeconfig: *kubeconfig, out: os.Stdout, stderr: os.Stderr}
 	if *remove {
 		if *crds != "keep" && *crds != "delete" {
 			return fmt.Errorf("CRDS=%s: choose keep or delete", *crds)

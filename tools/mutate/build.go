@@ -47,20 +47,20 @@ func (b builder) sample(ctx context.Context, mutants []mutant, number int) (samp
 }
 
 func first(mutants []mutant, number int, rejected map[int]bool) []mutant {
-	var chosen []mutant
+	var result []mutant
 	for _, m := range mutants {
-		if len(chosen) < number && !rejected[m.id] {
-			chosen = append(chosen, m)
+		if len(result) < number && !rejected[m.id] {
+			result = append(result, m)
 		}
 	}
-	return chosen
+	return result
 }
 
 // compileAll compiles one program for all mutants inside of functions, and returns the ids of those that do not compile.
 func (b builder) compileAll(ctx context.Context, mutants []mutant) (string, []int, error) {
 	files := map[string][]byte{filepath.Join(b.pkg.Dir, selectorFile): selectorSource(b.pkg.Name)}
 	for file, inside := range byFile(mutants) {
-		files[file.path] = weave(file, inside)
+		files[file.path] = writeMutants(file, inside)
 	}
 	program := filepath.Join(b.folder, "mutants.test")
 	out, err := b.compile(ctx, files, program)

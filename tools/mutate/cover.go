@@ -39,20 +39,20 @@ func readCoverage(profile string) (coverage, error) {
 // covers reports whether a test reaches the mutant. What is in no block, such as a package variable, may be reached.
 func (c coverage) covers(m mutant) bool {
 	at := m.file.set.Position(m.file.set.File(m.file.tree.Pos()).Pos(m.start))
-	known := false
+	inBlock := false
 	for _, block := range c[filepath.Base(m.file.path)] {
-		if !within(block, at.Line, at.Column) {
+		if !isWithin(block, at.Line, at.Column) {
 			continue
 		}
 		if block.Count > 0 {
 			return true
 		}
-		known = true
+		inBlock = true
 	}
-	return !known
+	return !inBlock
 }
 
-func within(b cover.ProfileBlock, line, column int) bool {
+func isWithin(b cover.ProfileBlock, line, column int) bool {
 	after := line > b.StartLine || line == b.StartLine && column >= b.StartCol
 	before := line < b.EndLine || line == b.EndLine && column < b.EndCol
 	return after && before

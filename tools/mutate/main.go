@@ -80,14 +80,14 @@ func (o options) testsOf(ctx context.Context, p goPackage) (goPackage, error) {
 	if o.tests == "" {
 		return p, nil
 	}
-	found, err := listPackages(ctx, o.root, o.tests)
+	packages, err := listPackages(ctx, o.root, o.tests)
 	if err != nil {
 		return goPackage{}, err
 	}
-	if len(found) != 1 || found[0].Module.Dir != p.Module.Dir {
+	if len(packages) != 1 || packages[0].Module.Dir != p.Module.Dir {
 		return goPackage{}, fmt.Errorf("-tests %s: name one package of the module that %s is in", o.tests, p.ImportPath)
 	}
-	return found[0], nil
+	return packages[0], nil
 }
 
 // measure prints the score of one package.
@@ -113,7 +113,7 @@ func (o options) measure(ctx context.Context, out io.Writer, p, tests goPackage)
 	limited, cancel := context.WithTimeout(ctx, o.limit)
 	defer cancel()
 	r := &report{out: out, root: o.root, name: name}
-	err = o.try(limited, builder{pkg: p, tests: tests, folder: folder}, mutants, r)
+	err = o.tryMutants(limited, builder{pkg: p, tests: tests, folder: folder}, mutants, r)
 	if errors.Is(limited.Err(), context.DeadlineExceeded) && ctx.Err() == nil {
 		fmt.Fprintf(out, "%s: stopped after %s\n", name, o.limit)
 		err = nil
@@ -124,37 +124,37 @@ func (o options) measure(ctx context.Context, out io.Writer, p, tests goPackage)
 	return err
 }
 
-// try runs the tests once for each mutant of the sample.
-func (o options) try(ctx context.Context, b builder, mutants []mutant, r *report) error {
+// tryMutants runs the tests once for each mutant of the sample.
+func (o options) tryMutants(ctx context.Context, b builder, mutants []mutant, r *report) error {
 	covered, err := measureCoverage(ctx, b.pkg, b.tests, b.folder)
 	if err != nil {
 		return err
 	}
-	chosen, err := b.sample(ctx, mutants, o.number)
+	sample, err := b.sample(ctx, mutants, o.number)
 	if err != nil {
 		return err
 	}
 	t := &trial{tests: b.tests, seed: o.seed, grace: o.grace}
-	took, err := t.baseline(ctx, chosen.program)
+	took, err := t.baseline(ctx, sample.program)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(r.out, "%s: %d of %d mutants, seed %d; its tests take %s\n", r.name, len(chosen.mutants), len(mutants), o.seed,
+	fmt.Fprintf(r.out, "%s: %d of %d mutants, seed %d; its tests take %s\n", r.name, len(sample.mutants), len(mutants), o.seed,
 		took.Round(10*time.Millisecond))
-	for _, m := range chosen.mutants {
-		found, err := t.judge(ctx, b, chosen.program, m, covered)
+	for _, m := range sample.mutants {
+		result, err := t.verdictOf(ctx, b, sample.program, m, covered)
 		if err != nil {
 			return err
 		}
-		if found != "" {
-			r.add(outcome{m, found}, len(chosen.mutants))
+		if result != "" {
+			r.add(outcome{m, result}, len(sample.mutants))
 		}
 	}
 	return nil
 }
 
-// judge returns the verdict on a mutant, or nothing for a change that does not compile.
-func (t *trial) judge(ctx context.Context, b builder, program string, m mutant, covered coverage) (verdict, error) {
+// verdictOf returns the verdict on a mutant, or nothing for a change that does not compile.
+func (t *trial) verdictOf(ctx context.Context, b builder, program string, m mutant, covered coverage) (verdict, error) {
 	if !covered.covers(m) {
 		return notCovered, nil
 	}

@@ -23,8 +23,8 @@ func (m mutant) line() int {
 	return m.file.set.Position(m.file.set.File(m.file.tree.Pos()).Pos(m.start)).Line
 }
 
-// swapped holds the operators that are replaced by a neighbor: the boundary of an order, and the connective of a condition.
-var swapped = map[token.Token]token.Token{
+// operatorSwaps holds the operators that are replaced by a neighbor: the boundary of an order, and the connective of a condition.
+var operatorSwaps = map[token.Token]token.Token{
 	token.LSS: token.LEQ, token.LEQ: token.LSS, token.GTR: token.GEQ, token.GEQ: token.GTR,
 	token.EQL: token.NEQ, token.NEQ: token.EQL, token.LAND: token.LOR, token.LOR: token.LAND,
 }
@@ -35,7 +35,7 @@ type finder struct {
 	function *ast.FuncDecl
 	results  []*ast.FieldList // of the functions and function literals around the node
 	negated  map[ast.Expr]bool
-	found    []mutant
+	mutants  []mutant
 }
 
 // findMutants lists every mutant of a file.
@@ -53,21 +53,21 @@ func findMutants(file *source) []mutant {
 		}
 		ast.Walk(f, decl)
 	}
-	return f.found
+	return f.mutants
 }
 
 // recovers reports whether the function calls recover itself. It works only in the function that was deferred, not in a copy which that
 // one calls.
 func recovers(function *ast.FuncDecl) bool {
-	found := false
+	calls := false
 	ast.Inspect(function.Body, func(node ast.Node) bool {
 		if call, ok := node.(*ast.CallExpr); ok && isNamed(call.Fun, "recover") {
-			found = true
+			calls = true
 		}
 		_, literal := node.(*ast.FuncLit)
 		return !literal
 	})
-	return found
+	return calls
 }
 
 // Visit implements ast.Visitor.
@@ -77,7 +77,7 @@ func (f *finder) Visit(node ast.Node) ast.Visitor {
 		inner := *f
 		inner.results = slices.Concat(f.results, []*ast.FieldList{n.Type.Results})
 		ast.Walk(&inner, n.Body)
-		f.found = inner.found
+		f.mutants = inner.mutants
 		return nil
 	case *ast.ImportSpec:
 		return nil
@@ -99,7 +99,7 @@ func (f *finder) Visit(node ast.Node) ast.Visitor {
 }
 
 func (f *finder) statement(statement ast.Stmt) ast.Visitor {
-	if removable(statement) {
+	if isRemovable(statement) {
 		f.add(statement, "if false { "+f.text(statement)+" }", "removed `"+f.short(statement)+"`")
 	}
 	switch s := statement.(type) {
@@ -116,9 +116,9 @@ func (f *finder) statement(statement ast.Stmt) ast.Visitor {
 	return f
 }
 
-// removable reports whether the program still compiles without the statement. It stays in the text behind `if false`, so that what it
+// isRemovable reports whether the program still compiles without the statement. It stays in the text behind `if false`, so that what it
 // uses stays used.
-func removable(statement ast.Stmt) bool {
+func isRemovable(statement ast.Stmt) bool {
 	switch s := statement.(type) {
 	case *ast.ExprStmt:
 		call, ok := s.X.(*ast.CallExpr)
@@ -158,20 +158,20 @@ func (f *finder) negate(condition ast.Expr) {
 
 // empty removes the body of an if. A body of one statement that is removed anyway would be the same mutant twice.
 func (f *finder) empty(body *ast.BlockStmt, condition ast.Expr) {
-	if len(body.List) == 0 || len(body.List) == 1 && (removable(body.List[0]) || isLoggingStatement(body.List[0])) {
+	if len(body.List) == 0 || len(body.List) == 1 && (isRemovable(body.List[0]) || isLoggingStatement(body.List[0])) {
 		return
 	}
 	f.add(body, "{ if false "+f.text(body)+" }", "removed the body of `if "+f.short(condition)+"`")
 }
 
 func (f *finder) operator(e *ast.BinaryExpr) {
-	other, ok := swapped[e.Op]
+	replacement, ok := operatorSwaps[e.Op]
 	equality := e.Op == token.EQL || e.Op == token.NEQ
 	if !ok || equality && f.negated[e] {
 		return
 	}
 	start := f.offset(e.OpPos)
-	f.addRange(start, start+len(e.Op.String()), other.String(), fmt.Sprintf("`%s` to `%s` in `%s`", e.Op, other, f.short(e)))
+	f.addRange(start, start+len(e.Op.String()), replacement.String(), fmt.Sprintf("`%s` to `%s` in `%s`", e.Op, replacement, f.short(e)))
 }
 
 func (f *finder) constant(literal *ast.BasicLit) {
@@ -262,7 +262,7 @@ func (f *finder) add(node ast.Node, replacement, change string) {
 }
 
 func (f *finder) addRange(start, end int, replacement, change string) {
-	f.found = append(f.found, mutant{file: f.file, function: f.function, start: start, end: end, replacement: replacement, change: change})
+	f.mutants = append(f.mutants, mutant{file: f.file, function: f.function, start: start, end: end, replacement: replacement, change: change})
 }
 
 func (f *finder) offset(at token.Pos) int { return f.file.set.Position(at).Offset }

@@ -86,7 +86,7 @@ func TestFunctionsThatRecoverAreLeftAlone(t *testing.T) {
 	}
 }
 
-func TestWovenFilesCallTheCopies(t *testing.T) {
+func TestMutatedFilesCallTheCopies(t *testing.T) {
 	for reason, c := range map[string]struct{ source, want string }{
 		"method":     {"func (r *T) g(a int, b ...string) bool { return a < 1 }", "return r.g_mutant1(a, b...)"},
 		"no result":  {"func g(a int) { f(a) }", "g_mutant1(a); return"},
@@ -98,7 +98,7 @@ func TestWovenFilesCallTheCopies(t *testing.T) {
 			file := parse(t, "package p\n\n"+c.source+"\n")
 			mutants := findMutants(file)[:1]
 			mutants[0].id = 1
-			woven := string(weave(file, mutants))
+			woven := string(writeMutants(file, mutants))
 			parse(t, woven)
 			if !strings.Contains(woven, c.want) || !strings.Contains(woven, "//line mutant_1.go:1\n") {
 				t.Errorf("want %q in\n%s", c.want, woven)

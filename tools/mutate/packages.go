@@ -95,7 +95,7 @@ func moduleOf(folder string) (string, error) {
 
 // mutantsOf lists every mutant of a package, in the order of its files. Generated files have none.
 func mutantsOf(p goPackage) ([]mutant, error) {
-	var all []mutant
+	var mutants []mutant
 	for _, name := range p.GoFiles {
 		file := &source{path: filepath.Join(p.Dir, name), set: token.NewFileSet()}
 		var err error
@@ -106,13 +106,13 @@ func mutantsOf(p goPackage) ([]mutant, error) {
 			return nil, fmt.Errorf("parse source: %w", err)
 		}
 		if !ast.IsGenerated(file.tree) {
-			all = append(all, findMutants(file)...)
+			mutants = append(mutants, findMutants(file)...)
 		}
 	}
-	for n := range all {
-		all[n].id = n + 1
+	for n := range mutants {
+		mutants[n].id = n + 1
 	}
-	return all, nil
+	return mutants, nil
 }
 
 // shuffle puts mutants into an order that depends only on the seed and on the package.

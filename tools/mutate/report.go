@@ -40,7 +40,7 @@ func (r *report) summary() {
 	fmt.Fprintf(r.out, "\n%s: survivors\n", r.name)
 	for _, o := range r.outcomes {
 		switch {
-		case o.isKill():
+		case o.isKilled():
 			caught++
 		case o.verdict == notCovered:
 			fmt.Fprintf(r.out, "%s (not covered)\n", r.describe(o.mutant))

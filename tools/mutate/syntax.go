@@ -22,14 +22,14 @@ func isLogging(call *ast.CallExpr) bool {
 	if !ok || !logMethods[method.Sel.Name] {
 		return false
 	}
-	found := false
+	isLogger := false
 	ast.Inspect(method.X, func(node ast.Node) bool {
 		if name, ok := node.(*ast.Ident); ok {
-			found = found || strings.Contains(strings.ToLower(name.Name), "log")
+			isLogger = isLogger || strings.Contains(strings.ToLower(name.Name), "log")
 		}
 		return true
 	})
-	return found
+	return isLogger
 }
 
 func isLoggingStatement(statement ast.Stmt) bool {

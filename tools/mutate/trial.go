@@ -22,14 +22,14 @@ const (
 	notCovered verdict = "not covered"
 )
 
-// isKill reports whether the tests noticed the mutant. Tests that never end have noticed it, too.
-func (v verdict) isKill() bool { return v == killed || v == timedOut }
+// isKilled reports whether the tests noticed the mutant. Tests that never end have noticed it, too.
+func (v verdict) isKilled() bool { return v == killed || v == timedOut }
 
 const (
 	// A mutant may allocate without end; this much address space stops it before the machine suffers (in KiB).
 	memoryLimit = 12 << 20
 	// Tests of a mutant may take this many times as long as the unmutated ones, plus options.grace.
-	patience = 4
+	timeoutFactor = 4
 )
 
 // rapidPath is the library for properties. It writes a file into the source tree when a property fails, after half a minute of shrinking,
@@ -56,7 +56,7 @@ func (t *trial) baseline(ctx context.Context, program string) (time.Duration, er
 		return 0, fmt.Errorf("tests of %s fail without a mutant:\n%s", t.tests.ImportPath, out)
 	}
 	took := time.Since(began)
-	t.timeout = patience*took + t.grace
+	t.timeout = timeoutFactor*took + t.grace
 	return took, nil
 }
 

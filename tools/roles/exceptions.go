@@ -6,7 +6,7 @@ import "slices"
 type exception struct {
 	group, resource string
 	verbs           []string // none: all
-	why             string
+	reason          string
 }
 
 // matches reports whether a rule of one resource is about it. The group alone stands for all of its resources.
@@ -14,8 +14,8 @@ func (e exception) matches(one rule) bool {
 	return one.APIGroups[0] == e.group && (e.resource == "" || one.Resources[0] == e.resource)
 }
 
-// of are the verbs that are left.
-func (e exception) of(verbs []string) []string {
+// remainingVerbs are the verbs that are left.
+func (e exception) remainingVerbs(verbs []string) []string {
 	if len(e.verbs) == 0 {
 		return nil
 	}
@@ -23,27 +23,27 @@ func (e exception) of(verbs []string) []string {
 }
 
 const (
-	belongsToTheCluster = "belongs to no namespace"
-	onlyForSpread       = "only spread needs it, which needs nodes"
+	reasonClusterScoped = "belongs to no namespace"
+	reasonSpreadOnly    = "only spread needs it, which needs nodes"
 )
 
-// leftOut are rights that a Role cannot give, or that nothing uses which is left.
-var leftOut = []exception{
-	{"", "namespaces", nil, belongsToTheCluster},
-	{"", "nodes", nil, belongsToTheCluster},
-	{"", "persistentvolumes", nil, belongsToTheCluster},
-	{"admissionregistration.k8s.io", "mutatingwebhookconfigurations", nil, belongsToTheCluster},
-	{"authentication.k8s.io", "tokenreviews", nil, belongsToTheCluster},
-	{"authorization.k8s.io", "subjectaccessreviews", nil, belongsToTheCluster},
-	{"", "persistentvolumeclaims", nil, onlyForSpread},
-	{"policy", "poddisruptionbudgets", nil, onlyForSpread},
-	{"", "pods", []string{"delete"}, onlyForSpread},
-	{"apps", "deployments", []string{"patch"}, onlyForSpread},
+// excludedRights are rights that a Role cannot give, or that nothing uses which is left.
+var excludedRights = []exception{
+	{"", "namespaces", nil, reasonClusterScoped},
+	{"", "nodes", nil, reasonClusterScoped},
+	{"", "persistentvolumes", nil, reasonClusterScoped},
+	{"admissionregistration.k8s.io", "mutatingwebhookconfigurations", nil, reasonClusterScoped},
+	{"authentication.k8s.io", "tokenreviews", nil, reasonClusterScoped},
+	{"authorization.k8s.io", "subjectaccessreviews", nil, reasonClusterScoped},
+	{"", "persistentvolumeclaims", nil, reasonSpreadOnly},
+	{"policy", "poddisruptionbudgets", nil, reasonSpreadOnly},
+	{"", "pods", []string{"delete"}, reasonSpreadOnly},
+	{"apps", "deployments", []string{"patch"}, reasonSpreadOnly},
 }
 
-// adminLacks are rights that the ClusterRole admin of Kubernetes does not have, in all versions that we work with. Users cannot grant
+// tenantExtraRights are rights that the ClusterRole admin of Kubernetes does not have, in all versions that we work with. Users cannot grant
 // rights that they do not have.
-var adminLacks = []exception{
+var tenantExtraRights = []exception{
 	{"swarm.io", "", nil, "no version knows our kinds"},
 	{"apps", "controllerrevisions", nil, "may be read, and not written"},
 	{"coordination.k8s.io", "leases", nil, "not in older versions"},

@@ -18,41 +18,41 @@ const fakeMake = "#!/bin/sh\necho \"$@\" >> made\ntest \"$1\" != \"$FAILS\"\n"
 // What CI runs is read from .ci/run itself, so that a part can neither drop out nor fail without notice.
 func TestO19_CIJobsMakeEveryPartAndFailWithIt(t *testing.T) {
 	parts := []string{"build", "verify", "lint", "check", "acceptance"}
-	if made, err := runCI(t, ""); err != nil || !slices.Equal(made, slices.Sorted(slices.Values(parts))) {
-		t.Errorf("made %q, %v, want %q", made, err, parts)
+	if targets, err := runCI(t, ""); err != nil || !slices.Equal(targets, slices.Sorted(slices.Values(parts))) {
+		t.Errorf("made %q, %v, want %q", targets, err, parts)
 	}
 	for _, part := range parts {
-		if made, err := runCI(t, part); err == nil {
-			t.Errorf("make %s failed, and CI passed; made %q", part, made)
+		if targets, err := runCI(t, part); err == nil {
+			t.Errorf("make %s failed, and CI passed; made %q", part, targets)
 		}
 	}
 }
 
 // runCI runs .ci/run in a tree of its own and returns the targets that it made, sorted.
-func runCI(t *testing.T, fails string) ([]string, error) {
+func runCI(t *testing.T, failingTarget string) ([]string, error) {
 	t.Helper()
 	root := t.TempDir()
 	write(t, filepath.Join(root, ".ci", "run"), read(t, "../../.ci/run"))
 	command := exec.CommandContext(t.Context(), filepath.Join(root, ".ci", "run"))
-	command.Env = append(withPrograms(t, map[string]string{"make": fakeMake}), "FAILS="+fails)
-	output, err := outputOfAll(t, command)
-	t.Logf("make %s fails:\n%s", fails, output)
+	command.Env = append(environmentWithScripts(t, map[string]string{"make": fakeMake}), "FAILS="+failingTarget)
+	output, err := outputOfProcessTree(t, command)
+	t.Logf("make %s fails:\n%s", failingTarget, output)
 	made := strings.Fields(read(t, filepath.Join(root, "made")))
 	slices.Sort(made)
 	return made, err
 }
 
-// outputOfAll runs a program and waits until the last process that it has started is gone too: each of them holds the pipe.
-func outputOfAll(t *testing.T, command *exec.Cmd) ([]byte, error) {
+// outputOfProcessTree runs a program and waits until the last process that it has started is gone too: each of them holds the pipe.
+func outputOfProcessTree(t *testing.T, command *exec.Cmd) ([]byte, error) {
 	t.Helper()
-	held, holder, err := os.Pipe()
+	reader, writer, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer held.Close()
-	command.ExtraFiles = []*os.File{holder}
+	defer reader.Close()
+	command.ExtraFiles = []*os.File{writer}
 	output, err := command.CombinedOutput()
-	if problem := errors.Join(holder.Close(), drain(held)); problem != nil {
+	if problem := errors.Join(writer.Close(), drain(reader)); problem != nil {
 		t.Fatal(problem)
 	}
 	return output, err
@@ -63,19 +63,19 @@ func drain(reader io.Reader) error {
 	return err
 }
 
-// withPrograms is an environment in which some programs are scripts.
-func withPrograms(t *testing.T, scripts map[string]string) []string {
+// environmentWithScripts is an environment in which some programs are scripts.
+func environmentWithScripts(t *testing.T, scripts map[string]string) []string {
 	t.Helper()
 	folder := t.TempDir()
 	for name, script := range scripts {
 		write(t, filepath.Join(folder, name), script)
 	}
-	return append(withoutMake(), "PATH="+folder+":"+os.Getenv("PATH"))
+	return append(environmentWithoutMake(), "PATH="+folder+":"+os.Getenv("PATH"))
 }
 
 func TestUnknownPartOfTheBenchmarkIsRefused(t *testing.T) {
 	command := inRoot(t.Context(), "make", "bench", "PART=typo")
-	command.Env = withPrograms(t, map[string]string{"go": "#!/bin/sh\necho go was called; exit 1\n"}) // nothing is built or measured first
+	command.Env = environmentWithScripts(t, map[string]string{"go": "#!/bin/sh\necho go was called; exit 1\n"}) // nothing is built or measured first
 	output, err := command.CombinedOutput()
 	if want := "no part typo: name some of engines devcluster rest tasks"; err == nil || !strings.Contains(string(output), want) {
 		t.Errorf("got %v, want %q:\n%s", err, want, output)
@@ -85,7 +85,7 @@ func TestUnknownPartOfTheBenchmarkIsRefused(t *testing.T) {
 func TestPartOfTheBenchmarkMayTake20Minutes(t *testing.T) {
 	for _, part := range []string{"engines", "devcluster"} {
 		command := inRoot(t.Context(), "make", "--old-file=build", "bench", "PART="+part) // nothing is built
-		command.Env = withPrograms(t, map[string]string{"go": "#!/bin/sh\n", "timeout": "#!/bin/sh\necho timeout \"$@\"; exit 124\n"})
+		command.Env = environmentWithScripts(t, map[string]string{"go": "#!/bin/sh\n", "timeout": "#!/bin/sh\necho timeout \"$@\"; exit 124\n"})
 		output, err := command.CombinedOutput()
 		for _, want := range []string{" 20m bin/bench/" + part + " ", "part " + part + " was ended: it took more than 20 minutes"} {
 			if err == nil || !strings.Contains(string(output), want) {
@@ -108,11 +108,11 @@ func output(t *testing.T, name string, arguments ...string) string {
 // inRoot prepares a program in the root of the repository.
 func inRoot(ctx context.Context, name string, arguments ...string) *exec.Cmd {
 	command := exec.CommandContext(ctx, name, arguments...)
-	command.Dir, command.Env = "../..", withoutMake()
+	command.Dir, command.Env = "../..", environmentWithoutMake()
 	return command
 }
 
-// withoutMake is the environment without what a make above this test has put there.
-func withoutMake() []string {
+// environmentWithoutMake is the environment without what a make above this test has put there.
+func environmentWithoutMake() []string {
 	return slices.DeleteFunc(os.Environ(), func(one string) bool { return strings.HasPrefix(one, "MAKE") || strings.HasPrefix(one, "MFLAGS") })
 }

@@ -23,14 +23,14 @@ type cluster struct {
 // holdScript prints the environment by which programs find the cluster, and waits.
 const holdScript = `printf '%s\n' "KUBECONFIG=$KUBECONFIG" "DEVCLUSTER_DATA=$DEVCLUSTER_DATA" "PATH=$PATH"; exec cat >/dev/null`
 
-// hold brings up a cluster. The command inside it prints how it is found, and then waits for the end of its input: when this process ends, in
+// startCluster brings up a cluster. The command inside it prints how it is found, and then waits for the end of its input: when this process ends, in
 // whatever way, that comes.
-func (l *lane) hold(ctx context.Context, wanted kind, log *os.File) (*cluster, error) {
+func (l *lane) startCluster(ctx context.Context, k kind, log *os.File) (*cluster, error) {
 	if l.kubeconfig != "" {
 		return &cluster{environment: []string{"KUBECONFIG=" + l.kubeconfig}}, nil
 	}
 	began := time.Now()
-	arguments := append([]string{"run"}, flagsOf[wanted]...)
+	arguments := append([]string{"run"}, flagsOf[k]...)
 	arguments = append(arguments, "--", "sh", "-c", holdScript)
 	// An interruption ends the wait below. A running cluster ends when it is released.
 	holder := exec.CommandContext(context.WithoutCancel(ctx), filepath.Join(l.root, "bin", "devcluster"), arguments...)
@@ -46,28 +46,28 @@ func (l *lane) hold(ctx context.Context, wanted kind, log *os.File) (*cluster, e
 	if err := holder.Start(); err != nil {
 		return nil, fmt.Errorf("start devcluster: %w: run `make build` first", err)
 	}
-	made := &cluster{pipe: pipe, holder: holder}
+	c := &cluster{pipe: pipe, holder: holder}
 	stop := context.AfterFunc(ctx, func() { _ = holder.Process.Signal(os.Interrupt) })
 	defer stop()
-	if made.environment, err = readEnvironment(output); err != nil {
-		made.release()
+	if c.environment, err = readEnvironment(output); err != nil {
+		c.stop()
 		return nil, err
 	}
-	l.say("lane %d: brought up a cluster for %s in %s", l.number, wanted, time.Since(began).Round(time.Second))
-	return made, nil
+	l.printf("lane %d: brought up a cluster for %s in %s", l.number, k, time.Since(began).Round(time.Second))
+	return c, nil
 }
 
 // readEnvironment reads the three variables that a holder prints.
 func readEnvironment(output io.Reader) ([]string, error) {
-	var found []string
+	var variables []string
 	lines := bufio.NewScanner(output)
-	for len(found) < 3 && lines.Scan() {
-		found = append(found, lines.Text())
+	for len(variables) < 3 && lines.Scan() {
+		variables = append(variables, lines.Text())
 	}
-	if len(found) < 3 {
+	if len(variables) < 3 {
 		return nil, errors.Join(errors.New("devcluster ended before the cluster was there"), lines.Err())
 	}
-	return found, nil
+	return variables, nil
 }
 
 // kubeconfig is the path of the file by which the cluster is reached.
@@ -84,8 +84,8 @@ func (c *cluster) variable(name string) string {
 	return ""
 }
 
-// release ends the cluster, if it is ours, and returns when it is gone.
-func (c *cluster) release() {
+// stop ends the cluster, if it is ours, and returns when it is gone.
+func (c *cluster) stop() {
 	if c.holder == nil {
 		return
 	}

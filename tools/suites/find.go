@@ -62,8 +62,8 @@ func (s suite) binary(root string) string {
 	return filepath.Join(root, "bin", "suites", s.level, path.Base(s.name)+".test")
 }
 
-// homes are the folders below which every folder with tests is a suite.
-var homes = []struct {
+// suiteRoots are the folders below which every folder with tests is a suite.
+var suiteRoots = []struct {
 	folder, level string
 	kind          kind
 }{
@@ -74,21 +74,21 @@ var homes = []struct {
 
 // find returns the chosen suites in the order in which lanes take them.
 func find(o options) ([]suite, error) {
-	all, err := discover(os.DirFS(o.root))
+	suites, err := discover(os.DirFS(o.root))
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range o.only {
-		if !slices.ContainsFunc(all, func(s suite) bool { return s.name == name }) {
-			return nil, fmt.Errorf("no suite %q: there are %s", name, strings.Join(names(all), ", "))
+		if !slices.ContainsFunc(suites, func(s suite) bool { return s.name == name }) {
+			return nil, fmt.Errorf("no suite %q: there are %s", name, strings.Join(names(suites), ", "))
 		}
 	}
-	chosen := slices.DeleteFunc(all, func(s suite) bool {
+	result := slices.DeleteFunc(suites, func(s suite) bool {
 		return !slices.Contains(o.levels, s.level) || len(o.only) > 0 && !slices.Contains(o.only, s.name) ||
 			o.kubeconfig != "" && s.kind == noCluster && s.folder != ""
 	})
-	slices.SortStableFunc(chosen, byOrder)
-	return chosen, nil
+	slices.SortStableFunc(result, byOrder)
+	return result, nil
 }
 
 func names(suites []suite) []string {
@@ -105,23 +105,23 @@ func discover(tree fs.FS) ([]suite, error) {
 	if err != nil {
 		return nil, err
 	}
-	var all []suite
+	var suites []suite
 	var unit []string
 	for _, folder := range folders {
 		if found, ok := suiteIn(folder); ok {
-			all = append(all, found)
+			suites = append(suites, found)
 		} else {
 			unit = append(unit, folder)
 		}
 	}
-	all = append(all, suite{name: "unit", level: "unit", kind: noCluster, modules: modulesOf(unit, roots)})
-	slices.SortFunc(all, func(a, b suite) int { return strings.Compare(a.name, b.name) })
-	return all, nil
+	suites = append(suites, suite{name: "unit", level: "unit", kind: noCluster, modules: modulesOf(unit, roots)})
+	slices.SortFunc(suites, func(a, b suite) int { return strings.Compare(a.name, b.name) })
+	return suites, nil
 }
 
 // suiteIn returns the suite that a folder with tests is.
 func suiteIn(folder string) (suite, bool) {
-	for _, home := range homes {
+	for _, home := range suiteRoots {
 		if folder == home.folder || strings.HasPrefix(folder, home.folder+"/") {
 			return suite{name: strings.TrimPrefix(folder, "test/"), folder: folder, level: home.level, kind: home.kind}, true
 		}

@@ -103,13 +103,13 @@ func TestFindChoosesByLevelNameAndCluster(t *testing.T) {
 	}
 }
 
-func TestLanesTakeWhatFitsTheirCluster(t *testing.T) {
+func TestLanesTakeSuitesOfTheirClusterKind(t *testing.T) {
 	waiting := []suite{
 		{name: "e2e/install", kind: realNodes}, {name: "integration/crash", kind: simulated}, {name: "e2e/swarm", kind: realNodes}, {name: "devcluster", kind: noCluster},
 	}
 	var taken []string
 	for _, has := range []kind{"", realNodes, simulated, simulated, simulated} {
-		next, rest, found := take(waiting, has)
+		next, rest, found := takeSuite(waiting, has)
 		if !found {
 			next.name = "nothing"
 		}
@@ -120,7 +120,7 @@ func TestLanesTakeWhatFitsTheirCluster(t *testing.T) {
 	}
 }
 
-func TestOrderStartsWithWhatTakesLong(t *testing.T) {
+func TestOrderStartsWithSlowSuites(t *testing.T) {
 	suites := []suite{{name: "devcluster"}, {name: "e2e/certmanager"}, {name: "e2e/a-new-one"}, {name: "e2e/namespaced"}, {name: "e2e/swarm"}, {name: "e2e/install"}}
 	slices.SortStableFunc(suites, byOrder)
 	if got, want := names(suites), []string{"e2e/install", "e2e/swarm", "e2e/namespaced", "e2e/a-new-one", "e2e/certmanager", "devcluster"}; !slices.Equal(got, want) {

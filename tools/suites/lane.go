@@ -17,30 +17,30 @@ type lane struct {
 	cluster *cluster
 }
 
-// play runs a suite on a cluster of its kind, and keeps what explains a failure.
-func (l *lane) play(ctx context.Context, s suite) result {
+// runSuite runs a suite on a cluster of its kind, and keeps what explains a failure.
+func (l *lane) runSuite(ctx context.Context, s suite) result {
 	began := time.Now()
-	l.say("lane %d: %s", l.number, s.name)
+	l.printf("lane %d: %s", l.number, s.name)
 	outcome := result{suite: s, log: l.results("logs", s.report()+".log")}
 	log, err := os.Create(outcome.log)
 	if err == nil {
-		err = l.playTo(ctx, s, log)
+		err = l.runSuiteTo(ctx, s, log)
 		err = errors.Join(err, log.Close())
 	}
-	outcome.err, outcome.took = err, time.Since(began)
+	outcome.err, outcome.duration = err, time.Since(began)
 	outcome.read(l.runner)
-	if outcome.failed() {
-		outcome.kept = l.results("failures", s.report())
-		l.keep(outcome)
+	if outcome.hasFailed() {
+		outcome.artifacts = l.results("failures", s.report())
+		l.saveArtifacts(outcome)
 	}
 	return outcome
 }
 
-func (l *lane) playTo(ctx context.Context, s suite, log *os.File) error {
+func (l *lane) runSuiteTo(ctx context.Context, s suite, log *os.File) error {
 	if s.folder == "" {
-		return l.playUnit(ctx, s.modules, log)
+		return l.runUnitTests(ctx, s.modules, log)
 	}
-	if err := l.bringInTime(ctx, s.kind, log); err != nil {
+	if err := l.ensureClusterInTime(ctx, s.kind, log); err != nil {
 		return err
 	}
 	command := l.command(ctx, log, s.binary(l.root), l.arguments(s)...)
@@ -69,35 +69,35 @@ func (l *lane) environment() []string {
 	return l.cluster.environment
 }
 
-// bringInTime is bring, interrupted when it takes longer than a suite may.
-func (l *lane) bringInTime(ctx context.Context, wanted kind, log *os.File) error {
+// ensureClusterInTime is bring, interrupted when it takes longer than a suite may.
+func (l *lane) ensureClusterInTime(ctx context.Context, wanted kind, log *os.File) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, l.timeout, fmt.Errorf("the cluster was not ready after %s", l.timeout))
 	defer cancel()
-	if err := l.bring(ctx, wanted, log); err != nil {
+	if err := l.ensureCluster(ctx, wanted, log); err != nil {
 		return errors.Join(err, context.Cause(ctx))
 	}
 	return nil
 }
 
-// bring makes sure that the lane has a cluster of the kind. A cluster on which that failed stays until the next suite, so that what explains
+// ensureCluster makes sure that the lane has a cluster of the kind. A cluster on which that failed stays until the next suite, so that what explains
 // the failure can be kept, but has no kind: the next suite gets a new one.
-func (l *lane) bring(ctx context.Context, wanted kind, log *os.File) error {
-	if l.kind == wanted {
+func (l *lane) ensureCluster(ctx context.Context, k kind, log *os.File) error {
+	if l.kind == k {
 		return nil
 	}
 	l.close()
-	if wanted != noCluster {
-		if err := l.create(ctx, wanted, log); err != nil {
+	if k != noCluster {
+		if err := l.create(ctx, k, log); err != nil {
 			return err
 		}
 	}
-	l.kind = wanted
+	l.kind = k
 	return nil
 }
 
 // create brings up a cluster of the kind, with the operator if the kind has it.
 func (l *lane) create(ctx context.Context, wanted kind, log *os.File) (err error) {
-	if l.cluster, err = l.hold(ctx, wanted, log); err != nil {
+	if l.cluster, err = l.startCluster(ctx, wanted, log); err != nil {
 		return fmt.Errorf("bring up a cluster: %w", err)
 	}
 	if wanted != realNodes {
@@ -109,14 +109,14 @@ func (l *lane) create(ctx context.Context, wanted kind, log *os.File) (err error
 	if err := prepare.Run(); err != nil {
 		return fmt.Errorf("install the operator: %w", err)
 	}
-	l.say("lane %d: installed the operator in %s", l.number, time.Since(began).Round(time.Second))
+	l.printf("lane %d: installed the operator in %s", l.number, time.Since(began).Round(time.Second))
 	return nil
 }
 
 // close takes the lane's cluster away.
 func (l *lane) close() {
 	if l.cluster != nil {
-		l.cluster.release()
+		l.cluster.stop()
 	}
 	l.cluster, l.kind = nil, ""
 }

@@ -73,20 +73,20 @@ func parse(arguments []string) (options, error) {
 }
 
 func run(ctx context.Context, arguments []string) error {
-	chosen, err := parse(arguments)
+	opts, err := parse(arguments)
 	if err != nil {
 		return err
 	}
-	suites, err := find(chosen)
+	suites, err := find(opts)
 	if err != nil {
 		return err
 	}
-	unlock, err := lock(chosen.root)
+	unlock, err := lock(opts.root)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	r := newRunner(chosen, suites)
+	r := newRunner(opts, suites)
 	if err := r.prepare(ctx); err != nil {
 		return err
 	}

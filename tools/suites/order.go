@@ -23,15 +23,15 @@ func byOrder(a, b suite) int {
 	return cmp.Or(cmp.Compare(position[a.name], position[b.name]), cmp.Compare(seconds[b.name], seconds[a.name]), cmp.Compare(a.name, b.name))
 }
 
-// take removes and returns the next suite for a lane that has a cluster of the kind. A lane without suites for its cluster takes the kind
+// takeSuite removes and returns the next suite for a lane that has a cluster of the kind. A lane without suites for its cluster takes the kind
 // with the most work left.
-func take(waiting []suite, has kind) (next suite, rest []suite, found bool) {
+func takeSuite(waiting []suite, k kind) (next suite, rest []suite, found bool) {
 	if len(waiting) == 0 {
 		return suite{}, nil, false
 	}
-	wanted := has
-	if !hasKind(waiting, has) {
-		wanted = mostWork(waiting)
+	wanted := k
+	if !hasKind(waiting, k) {
+		wanted = kindWithMostWork(waiting)
 	}
 	for n, s := range waiting {
 		if s.kind == wanted {
@@ -50,7 +50,7 @@ func hasKind(waiting []suite, wanted kind) bool {
 	return false
 }
 
-func mostWork(waiting []suite) kind {
+func kindWithMostWork(waiting []suite) kind {
 	work := map[kind]int{}
 	for _, s := range waiting {
 		work[s.kind] += seconds[s.name] + 1

@@ -14,18 +14,18 @@ import (
 // A result is the result of a suite.
 type result struct {
 	suite
-	took   time.Duration
-	err    error  // of its process
-	log    string // the file with everything it printed
-	kept   string // the folder with what explains a failure
-	specs  []spec
-	counts counts
+	duration  time.Duration
+	err       error  // of its process
+	log       string // the file with everything it printed
+	artifacts string // the folder with what explains a failure
+	specs     []spec
+	counts    counts
 }
 
 // counts are specs or Go tests by outcome.
 type counts struct{ passed, failed, skipped int }
 
-func (c counts) plus(d counts) counts {
+func (c counts) add(d counts) counts {
 	return counts{c.passed + d.passed, c.failed + d.failed, c.skipped + d.skipped}
 }
 
@@ -33,14 +33,14 @@ func (c counts) String() string {
 	return fmt.Sprintf("%d passed, %d failed, %d skipped", c.passed, c.failed, c.skipped)
 }
 
-func (r result) failed() bool { return r.err != nil || r.counts.failed > 0 || r.counts.passed == 0 }
+func (r result) hasFailed() bool { return r.err != nil || r.counts.failed > 0 || r.counts.passed == 0 }
 
 func (r result) String() string {
 	verdict := "ok"
-	if r.failed() {
+	if r.hasFailed() {
 		verdict = "FAILED"
 	}
-	return fmt.Sprintf("%s: %s in %s (%s)", r.name, verdict, r.took.Round(time.Second), r.counts)
+	return fmt.Sprintf("%s: %s in %s (%s)", r.name, verdict, r.duration.Round(time.Second), r.counts)
 }
 
 // read takes the specs from the report. A suite without a readable report, or in which nothing ran, has failed.
@@ -57,7 +57,7 @@ func (r *result) read(in *runner) {
 		r.err = errors.Join(r.err, fmt.Errorf("read report: %w", err))
 	}
 	for _, s := range r.specs {
-		r.counts = r.counts.plus(s.counts())
+		r.counts = r.counts.add(s.counts())
 	}
 	if r.err == nil && r.counts.passed == 0 {
 		r.err = errors.New("no spec passed")
@@ -69,7 +69,7 @@ func (r *result) readUnit(in *runner) {
 	for _, m := range r.modules {
 		content, err := os.ReadFile(in.results(m.report()))
 		counted, decodeErr := countEvents(content)
-		r.counts, r.err = r.counts.plus(counted), errors.Join(r.err, err, decodeErr)
+		r.counts, r.err = r.counts.add(counted), errors.Join(r.err, err, decodeErr)
 	}
 	if r.err == nil && r.counts.passed == 0 {
 		r.err = errors.New("no test passed")
@@ -102,7 +102,7 @@ func countEvents(content []byte) (counts, error) {
 
 // explain prints why a suite failed, and where the rest is.
 func (r result) explain(out io.Writer) {
-	if !r.failed() {
+	if !r.hasFailed() {
 		return
 	}
 	for _, s := range r.specs {
@@ -111,7 +111,7 @@ func (r result) explain(out io.Writer) {
 	if r.counts.failed == 0 || r.folder == "" {
 		fmt.Fprintf(out, "%s: %v; the end of its output:\n%s\n", r.name, r.err, tailOf(r.log))
 	}
-	fmt.Fprintf(out, "what explains it is kept in %s\n", r.kept)
+	fmt.Fprintf(out, "what explains it is kept in %s\n", r.artifacts)
 }
 
 func tailOf(file string) string {

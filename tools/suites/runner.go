@@ -22,7 +22,7 @@ const progressEvery = time.Minute
 // A runner runs suites in lanes.
 type runner struct {
 	options
-	began time.Time
+	start time.Time
 
 	mu      sync.Mutex
 	waiting []suite
@@ -41,7 +41,7 @@ func newRunner(o options, suites []suite) *runner {
 	if o.kubeconfig != "" {
 		o.lanes = 1
 	}
-	return &runner{options: o, began: time.Now(), waiting: suites, running: map[string]time.Time{}}
+	return &runner{options: o, start: time.Now(), waiting: suites, running: map[string]time.Time{}}
 }
 
 // results is the folder of reports and logs.
@@ -76,7 +76,7 @@ func (r *runner) prepare(ctx context.Context) error {
 		if err := r.command(ctx, os.Stdout, "go", append([]string{"test", "-c", withoutDWARF, "-o", folder + "/"}, list...)...).Run(); err != nil {
 			return fmt.Errorf("compile the suites of level %s: %w", level, err)
 		}
-		r.say("compiled the suites of level %s in %s", level, time.Since(began).Round(time.Second))
+		r.printf("compiled the suites of level %s in %s", level, time.Since(began).Round(time.Second))
 	}
 	return nil
 }
@@ -151,7 +151,7 @@ func (r *runner) drive(ctx context.Context, number int) {
 		if !found {
 			break
 		}
-		r.finish(next, l.play(ctx, next))
+		r.finish(next, l.runSuite(ctx, next))
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -161,7 +161,7 @@ func (r *runner) drive(ctx context.Context, number int) {
 func (r *runner) next(has kind) (suite, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	next, rest, found := take(r.waiting, has)
+	next, rest, found := takeSuite(r.waiting, has)
 	if found {
 		r.waiting = rest
 		r.running[next.name] = time.Now()
@@ -174,7 +174,7 @@ func (r *runner) finish(s suite, outcome result) {
 	delete(r.running, s.name)
 	r.ended = append(r.ended, outcome)
 	r.mu.Unlock()
-	r.say("%s", outcome)
+	r.printf("%s", outcome)
 	outcome.explain(os.Stdout)
 }
 
@@ -196,11 +196,11 @@ func (r *runner) showProgress(ctx context.Context) {
 		waiting := len(r.waiting)
 		r.mu.Unlock()
 		slices.Sort(parts)
-		r.say("running: %s; %d waiting", strings.Join(parts, ", "), waiting)
+		r.printf("running: %s; %d waiting", strings.Join(parts, ", "), waiting)
 	}
 }
 
-// say prints a line with the time since the run began.
-func (r *runner) say(format string, arguments ...any) {
-	fmt.Printf("[%5.0fs] %s\n", time.Since(r.began).Seconds(), fmt.Sprintf(format, arguments...))
+// printf prints a line with the time since the run began.
+func (r *runner) printf(format string, arguments ...any) {
+	fmt.Printf("[%5.0fs] %s\n", time.Since(r.start).Seconds(), fmt.Sprintf(format, arguments...))
 }

@@ -31,8 +31,8 @@ const passing = `echo '[{"SpecReports": [{"LeafNodeType": "It", "LeafNodeText": 
 const failing = `echo "a long story"
 echo '[{"SpecReports": [{"LeafNodeType": "It", "LeafNodeText": "breaks", "State": "failed", "Failure": {"Message": "expected 1 to be 2"}}]}]' > $report; exit 1`
 
-// scene is a tree with suites that are shell scripts in place of compiled tests.
-func scene(t *testing.T, scripts map[string]string) *runner {
+// newFakeTree is a tree with suites that are shell scripts in place of compiled tests.
+func newFakeTree(t *testing.T, scripts map[string]string) *runner {
 	t.Helper()
 	root := t.TempDir()
 	write(t, filepath.Join(root, "bin", "devcluster"), fakeCluster)
@@ -75,7 +75,7 @@ func read(t *testing.T, file string) string {
 }
 
 func TestRunSucceedsWhenAllSuitesDo(t *testing.T) {
-	r := scene(t, map[string]string{"integration/a": passing, "integration/b": `test -n "$KUBECONFIG" && ` + passing, "devcluster": passing})
+	r := newFakeTree(t, map[string]string{"integration/a": passing, "integration/b": `test -n "$KUBECONFIG" && ` + passing, "devcluster": passing})
 	if err := r.run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func timeOfLane(t *testing.T, r *runner, lane int) time.Duration {
 
 func TestSummaryShowsTheTimeOfEachLane(t *testing.T) {
 	r := newRunner(options{root: t.TempDir()}, nil)
-	r.began = time.Now().Add(-time.Hour)
+	r.start = time.Now().Add(-time.Hour)
 	r.lanes = []laneTime{{2, 1200 * time.Second}, {1, 1201400 * time.Millisecond}}
 	var out strings.Builder
 	r.writeLanes(&out)
@@ -121,7 +121,7 @@ func TestRunFailsWithASuite(t *testing.T) {
 		"a spec fails": failing, "it crashes": "exit 2", "it writes no report": "true", "nothing runs": `echo '[]' > $report`,
 	} {
 		t.Run(reason, func(t *testing.T) {
-			r := scene(t, map[string]string{"integration/good": passing, "integration/bad": script})
+			r := newFakeTree(t, map[string]string{"integration/good": passing, "integration/bad": script})
 			err := r.run(t.Context())
 			if err == nil || !strings.Contains(err.Error(), "1 of 2 suites failed or did not run") {
 				t.Fatalf("got %v", err)
@@ -134,7 +134,7 @@ func TestRunFailsWithASuite(t *testing.T) {
 const failingOnce = "e2e-cluster:\n\t@test -e tried || { touch tried; exit 1; }\n"
 
 func TestSuiteGetsANewClusterAfterAFailedInstallation(t *testing.T) {
-	r := scene(t, map[string]string{"e2e/first": passing, "e2e/second": passing, "e2e/third": passing})
+	r := newFakeTree(t, map[string]string{"e2e/first": passing, "e2e/second": passing, "e2e/third": passing})
 	r.options.lanes = 1
 	write(t, filepath.Join(r.root, "Makefile"), failingOnce)
 	if err := r.run(t.Context()); err == nil || !strings.Contains(err.Error(), "1 of 3 suites failed or did not run") {
@@ -144,10 +144,10 @@ func TestSuiteGetsANewClusterAfterAFailedInstallation(t *testing.T) {
 		t.Errorf("clusters that ended: %q", down)
 	}
 	for _, ended := range r.ended {
-		if !ended.failed() {
+		if !ended.hasFailed() {
 			continue
 		}
-		if log := read(t, filepath.Join(ended.kept, "cluster", "etcd.log")); !strings.Contains(log, "etcd is well") {
+		if log := read(t, filepath.Join(ended.artifacts, "cluster", "etcd.log")); !strings.Contains(log, "etcd is well") {
 			t.Errorf("kept of the cluster without an operator: %q", log)
 		}
 	}
@@ -173,7 +173,7 @@ func TestSuiteIsInterruptedBeforeTheTestingPackageEndsIt(t *testing.T) {
 
 // TestHangingSuiteIsEndedAndNamesTheSpec runs a real Ginkgo suite with the arguments of every suite.
 func TestHangingSuiteIsEndedAndNamesTheSpec(t *testing.T) {
-	r := scene(t, map[string]string{"integration/hanging": ""})
+	r := newFakeTree(t, map[string]string{"integration/hanging": ""})
 	r.timeout = 2 * time.Second
 	if err := os.Remove(r.waiting[0].binary(r.root)); err != nil {
 		t.Fatal(err)
@@ -197,7 +197,7 @@ func TestHangingSuiteIsEndedAndNamesTheSpec(t *testing.T) {
 }
 
 func TestClusterThatIsNeverReadyIsGivenUp(t *testing.T) {
-	r := scene(t, map[string]string{"integration/waiting": passing})
+	r := newFakeTree(t, map[string]string{"integration/waiting": passing})
 	r.timeout = 100 * time.Millisecond
 	write(t, filepath.Join(r.root, "bin", "devcluster"), "#!/bin/sh\nexec sleep 60\n")
 	if err := r.run(t.Context()); err == nil {
@@ -208,22 +208,22 @@ func TestClusterThatIsNeverReadyIsGivenUp(t *testing.T) {
 	}
 }
 
-func TestFailureLeavesWhatExplainsIt(t *testing.T) {
-	r := scene(t, map[string]string{"integration/bad": failing})
+func TestFailureLeavesArtifacts(t *testing.T) {
+	r := newFakeTree(t, map[string]string{"integration/bad": failing})
 	if err := r.run(t.Context()); err == nil {
 		t.Fatal("a failed suite passes")
 	}
-	kept := r.results("failures", "integration-bad")
+	folder := r.results("failures", "integration-bad")
 	for file, want := range map[string]string{
 		"integration-bad.log": "a long story", "integration-bad.json": "expected 1 to be 2", "events.txt": "get events", "cluster/etcd.log": "etcd is well",
 	} {
-		if got := read(t, filepath.Join(kept, file)); !strings.Contains(got, want) {
+		if got := read(t, filepath.Join(folder, file)); !strings.Contains(got, want) {
 			t.Errorf("%s: %q", file, got)
 		}
 	}
 	var out strings.Builder
 	r.ended[0].explain(&out)
-	if !strings.Contains(out.String(), "FAILED (failed): breaks") || !strings.Contains(out.String(), kept) {
+	if !strings.Contains(out.String(), "FAILED (failed): breaks") || !strings.Contains(out.String(), folder) {
 		t.Errorf("got\n%s", out.String())
 	}
 }
@@ -238,7 +238,7 @@ esac
 `
 
 func TestFailedUnitTestsLeaveTheReportOfEachModule(t *testing.T) {
-	r := scene(t, nil)
+	r := newFakeTree(t, nil)
 	r.waiting = []suite{{name: "unit", level: "unit", kind: noCluster, modules: []module{{root: "."}, {root: "tools"}}}}
 	write(t, filepath.Join(r.root, "bin", "gotestsum"), fakeGotestsum)
 	if err := os.Mkdir(filepath.Join(r.root, "tools"), 0o755); err != nil {
@@ -255,7 +255,7 @@ func TestFailedUnitTestsLeaveTheReportOfEachModule(t *testing.T) {
 }
 
 func TestPlannedReportsAreNamedBeforeTheFirstSuiteRuns(t *testing.T) {
-	r := scene(t, nil)
+	r := newFakeTree(t, nil)
 	r.waiting = []suite{{name: "unit", level: "unit", kind: noCluster, modules: []module{{root: "."}, {root: "tools"}}}}
 	for _, arguments := range [][]string{
 		{"init", "--quiet"}, {"-c", "user.name=test", "-c", "user.email=test@example.com", "commit", "--quiet", "--allow-empty", "--message", "begin"},
@@ -269,22 +269,22 @@ func TestPlannedReportsAreNamedBeforeTheFirstSuiteRuns(t *testing.T) {
 	if err := r.prepare(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := stamp.Read(r.results()); err != nil || !slices.Equal(got.Planned, []string{"unit-root.json", "unit-tools.json"}) {
-		t.Errorf("planned %q, %v", got.Planned, err)
+	if got, err := stamp.Read(r.results()); err != nil || !slices.Equal(got.PlannedReports, []string{"unit-root.json", "unit-tools.json"}) {
+		t.Errorf("planned %q, %v", got.PlannedReports, err)
 	}
 }
 
 func TestInterruptedRunEndsItsClusters(t *testing.T) {
-	r := scene(t, map[string]string{"integration/endless": "echo > $report.pipe; exec sleep 60", "integration/later": passing})
+	r := newFakeTree(t, map[string]string{"integration/endless": "echo > $report.pipe; exec sleep 60", "integration/later": passing})
 	r.options.lanes = 1
-	begun := r.results("integration-endless.json.pipe")
-	if err := syscall.Mkfifo(begun, 0o600); err != nil {
+	pipe := r.results("integration-endless.json.pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	ctx, interrupt := context.WithCancel(t.Context())
 	go func() {
 		defer interrupt()
-		if _, err := os.ReadFile(begun); err != nil {
+		if _, err := os.ReadFile(pipe); err != nil {
 			t.Error(err)
 		}
 	}()

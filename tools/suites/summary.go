@@ -16,14 +16,14 @@ func (r *runner) summarize(out io.Writer) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.writeSlowest(out)
-	slices.SortFunc(r.ended, func(a, b result) int { return cmp.Compare(b.took, a.took) })
+	slices.SortFunc(r.ended, func(a, b result) int { return cmp.Compare(b.duration, a.duration) })
 	fmt.Fprintln(out, "\nSuites")
 	var sum counts
 	bad := len(r.waiting)
 	for _, ended := range r.ended {
 		fmt.Fprintf(out, "  %s\n", ended)
-		sum = sum.plus(ended.counts)
-		if ended.failed() {
+		sum = sum.add(ended.counts)
+		if ended.hasFailed() {
 			bad++
 		}
 	}
@@ -43,15 +43,15 @@ func (r *runner) writeSlowest(out io.Writer) {
 		spec
 		suite string
 	}
-	var all []timed
+	var specs []timed
 	for _, ended := range r.ended {
 		for _, s := range ended.specs {
-			all = append(all, timed{s, ended.name})
+			specs = append(specs, timed{s, ended.name})
 		}
 	}
-	slices.SortFunc(all, func(a, b timed) int { return cmp.Compare(b.RunTime, a.RunTime) })
-	fmt.Fprintf(out, "\nThe %d slowest specs\n", min(slowest, len(all)))
-	for _, s := range all[:min(slowest, len(all))] {
+	slices.SortFunc(specs, func(a, b timed) int { return cmp.Compare(b.RunTime, a.RunTime) })
+	fmt.Fprintf(out, "\nThe %d slowest specs\n", min(slowest, len(specs)))
+	for _, s := range specs[:min(slowest, len(specs))] {
 		fmt.Fprintf(out, "  %6.1fs  %s: %s\n", s.RunTime.Seconds(), s.suite, s.name())
 	}
 }
@@ -62,5 +62,5 @@ func (r *runner) writeLanes(out io.Writer) {
 	for _, l := range r.lanes {
 		fmt.Fprintf(out, "  lane %d: %s\n", l.lane, l.total.Round(time.Second))
 	}
-	fmt.Fprintf(out, "  all of it: %s\n", time.Since(r.began).Round(time.Second))
+	fmt.Fprintf(out, "  all of it: %s\n", time.Since(r.start).Round(time.Second))
 }

@@ -44,13 +44,13 @@ func modulesOf(folders, roots []string) []module {
 		}
 		byRoot[root].packages = append(byRoot[root].packages, "./"+relative)
 	}
-	var all []module
+	var modules []module
 	for _, root := range roots {
 		if found := byRoot[root]; found != nil {
-			all = append(all, *found)
+			modules = append(modules, *found)
 		}
 	}
-	return all
+	return modules
 }
 
 func innermost(folder string, roots []string) string {
@@ -68,8 +68,8 @@ func innermost(folder string, roots []string) string {
 // processors.
 const modulesAtOnce = 2
 
-// playUnit runs the unit tests of all modules, whatever fails.
-func (l *lane) playUnit(ctx context.Context, modules []module, log *os.File) error {
+// runUnitTests runs the unit tests of all modules, whatever fails.
+func (l *lane) runUnitTests(ctx context.Context, modules []module, log *os.File) error {
 	problems, slots := make([]error, len(modules)), make(chan struct{}, modulesAtOnce)
 	var running sync.WaitGroup
 	for n, m := range modules {

@@ -19,9 +19,9 @@ import (
 // File is the name of the stamp in a folder of results.
 const File = "commit"
 
-// Current describes the working tree that root lies in: the commit, followed by " dirty:" and a hash when anything differs from it, files
+// DescribeTree describes the working tree that root lies in: the commit, followed by " dirty:" and a hash when anything differs from it, files
 // included that Git does not track yet.
-func Current(ctx context.Context, root string) (string, error) {
+func DescribeTree(ctx context.Context, root string) (string, error) {
 	described, err := git(ctx, root, "rev-parse", "HEAD", "--show-toplevel")
 	if err != nil {
 		return "", err
@@ -63,8 +63,8 @@ func untracked(ctx context.Context, folder string) ([]byte, error) {
 
 // A Stamp is the content of the file in a folder of results.
 type Stamp struct {
-	Source  string   // as Current describes it
-	Planned []string // the reports that runs on this source were to write, sorted
+	Source         string   // as DescribeTree describes it
+	PlannedReports []string // the reports that runs on this source were to write, sorted
 }
 
 // Write stamps a folder of results, which must lie in the working tree, before a run that is to write the planned reports. Results that
@@ -74,17 +74,17 @@ func Write(ctx context.Context, dir string, planned ...string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("stamp results: %w", err)
 	}
-	now, err := Current(ctx, dir)
+	current, err := DescribeTree(ctx, dir)
 	if err != nil {
 		return fmt.Errorf("stamp results: %w", err)
 	}
-	if before, err := Read(dir); err == nil && before.Source == now {
-		planned = slices.Concat(before.Planned, planned)
+	if before, err := Read(dir); err == nil && before.Source == current {
+		planned = slices.Concat(before.PlannedReports, planned)
 	} else if err := removeReports(dir); err != nil {
 		return err
 	}
 	planned = slices.Compact(slices.Sorted(slices.Values(planned)))
-	text := strings.Join(append([]string{now}, planned...), "\n") + "\n"
+	text := strings.Join(append([]string{current}, planned...), "\n") + "\n"
 	if err := os.WriteFile(filepath.Join(dir, File), []byte(text), 0o600); err != nil {
 		return fmt.Errorf("stamp results: %w", err)
 	}
@@ -112,13 +112,13 @@ func Read(dir string) (Stamp, error) {
 		return Stamp{}, fmt.Errorf("read stamp: %w", err)
 	}
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-	return Stamp{Source: lines[0], Planned: lines[1:]}, nil
+	return Stamp{Source: lines[0], PlannedReports: lines[1:]}, nil
 }
 
-// Missing returns the planned reports that are not in the folder of results.
-func (s Stamp) Missing(dir string) ([]string, error) {
+// MissingReports returns the planned reports that are not in the folder of results.
+func (s Stamp) MissingReports(dir string) ([]string, error) {
 	var missing []string
-	for _, report := range s.Planned {
+	for _, report := range s.PlannedReports {
 		switch _, err := os.Stat(filepath.Join(dir, report)); {
 		case errors.Is(err, fs.ErrNotExist):
 			missing = append(missing, report)

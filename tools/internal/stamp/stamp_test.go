@@ -17,8 +17,8 @@ func repository(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
 	run(t, root, "init", "--quiet")
-	put(t, root, ".gitignore", "/bin/\n")
-	put(t, root, "code.go", "package code\n")
+	writeFile(t, root, ".gitignore", "/bin/\n")
+	writeFile(t, root, "code.go", "package code\n")
 	commit(t, root)
 	return root
 }
@@ -40,7 +40,7 @@ func commit(t *testing.T, root string) {
 	run(t, root, "-c", "user.name=test", "-c", "user.email=test@example.com", "commit", "--quiet", "--message", "change")
 }
 
-func put(t *testing.T, root, name, content string) {
+func writeFile(t *testing.T, root, name, content string) {
 	t.Helper()
 	file := filepath.Join(root, name)
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
@@ -53,7 +53,7 @@ func put(t *testing.T, root, name, content string) {
 
 func current(t *testing.T, root string) string {
 	t.Helper()
-	stamp, err := Current(t.Context(), root)
+	stamp, err := DescribeTree(t.Context(), root)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +62,7 @@ func current(t *testing.T, root string) string {
 
 func TestACleanTreeIsItsCommit(t *testing.T) {
 	root := repository(t)
-	put(t, root, "bin/ignored", "x")
+	writeFile(t, root, "bin/ignored", "x")
 	if got, want := current(t, root), run(t, root, "rev-parse", "HEAD"); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -71,21 +71,21 @@ func TestACleanTreeIsItsCommit(t *testing.T) {
 func TestEveryStateOfTheTreeHasItsOwnStamp(t *testing.T) {
 	root := repository(t)
 	dirty := regexp.MustCompile(`^[0-9a-f]{40} dirty:[0-9a-f]{16}$`)
-	seen := map[string]string{current(t, root): "clean"}
+	states := map[string]string{current(t, root): "clean"}
 	for _, change := range []struct{ what, name, content string }{
 		{"edited", "code.go", "package code // edited\n"},
 		{"edited otherwise", "code.go", "package code // edited otherwise\n"},
 		{"a new file", "new_test.go", "package code\n"},
 		{"a new file, edited", "new_test.go", "package code // edited\n"},
 	} {
-		put(t, root, change.name, change.content)
+		writeFile(t, root, change.name, change.content)
 		got := current(t, root)
-		if before, known := seen[got]; known || !dirty.MatchString(got) {
+		if before, known := states[got]; known || !dirty.MatchString(got) {
 			t.Errorf("%s: got %q, also the stamp when %q", change.what, got, before)
 		}
-		seen[got] = change.what
+		states[got] = change.what
 	}
-	if got := current(t, filepath.Join(root, ".git", "..")); seen[got] == "" {
+	if got := current(t, filepath.Join(root, ".git", "..")); states[got] == "" {
 		t.Errorf("the same tree by another path has the stamp %q", got)
 	}
 }
@@ -96,7 +96,7 @@ func TestWriteRemovesResultsOfAnotherCommit(t *testing.T) {
 	if _, err := Read(results); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a folder without a stamp gives %v", err)
 	}
-	put(t, root, "bin/results/unit-unstamped.json", "{}")
+	writeFile(t, root, "bin/results/unit-unstamped.json", "{}")
 	write := func() {
 		t.Helper()
 		if err := Write(t.Context(), results); err != nil {
@@ -106,7 +106,7 @@ func TestWriteRemovesResultsOfAnotherCommit(t *testing.T) {
 			t.Errorf("read %q, %v", got, err)
 		}
 	}
-	left := func() int {
+	remaining := func() int {
 		t.Helper()
 		files, err := filepath.Glob(filepath.Join(results, "*.json"))
 		if err != nil {
@@ -114,16 +114,16 @@ func TestWriteRemovesResultsOfAnotherCommit(t *testing.T) {
 		}
 		return len(files)
 	}
-	if write(); left() != 0 {
+	if write(); remaining() != 0 {
 		t.Error("results without a stamp were kept")
 	}
-	put(t, root, "bin/results/unit-root.json", "{}")
-	put(t, root, "bin/results/failures/log.txt", "why")
-	if write(); left() != 1 {
+	writeFile(t, root, "bin/results/unit-root.json", "{}")
+	writeFile(t, root, "bin/results/failures/log.txt", "why")
+	if write(); remaining() != 1 {
 		t.Error("results of the same commit were removed")
 	}
-	put(t, root, "code.go", "package code // changed\n")
-	if write(); left() != 0 {
+	writeFile(t, root, "code.go", "package code // changed\n")
+	if write(); remaining() != 0 {
 		t.Error("results of another state of the source were kept")
 	}
 	if _, err := os.Stat(filepath.Join(results, "failures", "log.txt")); err != nil {
@@ -137,10 +137,10 @@ func TestPlannedReportsStayPlannedOnTheSameSource(t *testing.T) {
 	expect := func(planned, missing []string) {
 		t.Helper()
 		got, err := Read(results)
-		if err != nil || !slices.Equal(got.Planned, planned) {
-			t.Fatalf("planned %q, %v, want %q", got.Planned, err, planned)
+		if err != nil || !slices.Equal(got.PlannedReports, planned) {
+			t.Fatalf("planned %q, %v, want %q", got.PlannedReports, err, planned)
 		}
-		if left, err := got.Missing(results); err != nil || !slices.Equal(left, missing) {
+		if left, err := got.MissingReports(results); err != nil || !slices.Equal(left, missing) {
 			t.Errorf("missing %q, %v, want %q", left, err, missing)
 		}
 	}
@@ -151,11 +151,11 @@ func TestPlannedReportsStayPlannedOnTheSameSource(t *testing.T) {
 		}
 	}
 	write("unit-tools.json", "unit-root.json")
-	put(t, root, "bin/results/unit-root.json", "{}")
+	writeFile(t, root, "bin/results/unit-root.json", "{}")
 	expect([]string{"unit-root.json", "unit-tools.json"}, []string{"unit-tools.json"})
 	write("unit-root.json", "e2e-pool.json")
 	expect([]string{"e2e-pool.json", "unit-root.json", "unit-tools.json"}, []string{"e2e-pool.json", "unit-tools.json"})
-	put(t, root, "code.go", "package code // changed\n")
+	writeFile(t, root, "code.go", "package code // changed\n")
 	write("unit-root.json")
 	expect([]string{"unit-root.json"}, []string{"unit-root.json"})
 }

@@ -21,18 +21,18 @@ var views = map[string]string{
 		"--previous --ignore-errors",
 }
 
-// keep stores what explains a failure: the suite's output and reports, and what the cluster's programs and objects say. The cluster is still
+// saveArtifacts stores what explains a failure: the suite's output and reports, and what the cluster's programs and objects say. The cluster is still
 // there, but goes with its lane.
-func (l *lane) keep(failed result) {
+func (l *lane) saveArtifacts(r result) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	if err := os.MkdirAll(failed.kept, 0o755); err != nil {
-		l.say("keep what explains the failure of %s: %v", failed.name, err)
+	if err := os.MkdirAll(r.artifacts, 0o755); err != nil {
+		l.printf("keep what explains the failure of %s: %v", r.name, err)
 		return
 	}
-	l.copyTo(failed.kept, failed.log)
-	for _, report := range failed.reports() {
-		l.copyTo(failed.kept, l.results(report))
+	l.copyTo(r.artifacts, r.log)
+	for _, report := range r.reports() {
+		l.copyTo(r.artifacts, l.results(report))
 	}
 	if l.cluster == nil {
 		return
@@ -44,10 +44,10 @@ func (l *lane) keep(failed result) {
 		if err != nil {
 			output = fmt.Appendf(output, "\n%v\n", err)
 		}
-		_ = os.WriteFile(filepath.Join(failed.kept, file), output, 0o600)
+		_ = os.WriteFile(filepath.Join(r.artifacts, file), output, 0o600)
 	}
 	if data := l.cluster.variable("DEVCLUSTER_DATA"); data != "" {
-		l.copyTo(filepath.Join(failed.kept, "cluster"), filepath.Join(data, "logs"))
+		l.copyTo(filepath.Join(r.artifacts, "cluster"), filepath.Join(data, "logs"))
 	}
 }
 
@@ -63,6 +63,6 @@ func (l *lane) copyTo(folder, source string) {
 		err = os.WriteFile(filepath.Join(folder, filepath.Base(source)), content, 0o600)
 	}
 	if err != nil {
-		l.say("copy %s: %v", source, err)
+		l.printf("copy %s: %v", source, err)
 	}
 }

@@ -15,27 +15,27 @@ import (
 )
 
 // A board holds what was last seen of a list of objects. It keeps itself up to date, and signals changes on changed.
-type board struct {
+type objectWatcher struct {
 	source  dynamic.ResourceInterface
 	changed chan<- struct{}
 
-	lock    sync.Mutex
-	objects map[string]*unstructured.Unstructured
-	trouble string
+	lock       sync.Mutex
+	objects    map[string]*unstructured.Unstructured
+	watchError string
 }
 
-func newBoard(source dynamic.ResourceInterface, changed chan<- struct{}) *board {
-	return &board{source: source, changed: changed, objects: map[string]*unstructured.Unstructured{}}
+func newObjectWatcher(source dynamic.ResourceInterface, changed chan<- struct{}) *objectWatcher {
+	return &objectWatcher{source: source, changed: changed, objects: map[string]*unstructured.Unstructured{}}
 }
 
-// follow goes on until the context is done: a watch that breaks is begun again.
-func (b *board) follow(ctx context.Context) {
+// run goes on until the context is done: a watch that breaks is begun again.
+func (b *objectWatcher) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		err := b.watch(ctx)
 		b.update(func() {
-			b.trouble = ""
+			b.watchError = ""
 			if err != nil {
-				b.trouble = fmt.Sprintf("the cluster does not answer: %v", err)
+				b.watchError = fmt.Sprintf("the cluster does not answer: %v", err)
 			}
 		})
 		select {
@@ -46,13 +46,13 @@ func (b *board) follow(ctx context.Context) {
 }
 
 // watch reads everything once, and then what changes, until the server ends it.
-func (b *board) watch(ctx context.Context) error {
+func (b *objectWatcher) watch(ctx context.Context) error {
 	list, err := b.source.List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
 	}
 	b.update(func() {
-		b.trouble, b.objects = "", map[string]*unstructured.Unstructured{}
+		b.watchError, b.objects = "", map[string]*unstructured.Unstructured{}
 		for n := range list.Items {
 			b.objects[list.Items[n].GetName()] = &list.Items[n]
 		}
@@ -67,12 +67,12 @@ func (b *board) watch(ctx context.Context) error {
 		if change.Type == watch.Error || !known {
 			return nil // too old, most likely: read everything again
 		}
-		b.update(func() { b.note(change.Type, object) })
+		b.update(func() { b.applyEvent(change.Type, object) })
 	}
 	return nil
 }
 
-func (b *board) note(change watch.EventType, object *unstructured.Unstructured) {
+func (b *objectWatcher) applyEvent(change watch.EventType, object *unstructured.Unstructured) {
 	if change == watch.Deleted {
 		delete(b.objects, object.GetName())
 		return
@@ -80,7 +80,7 @@ func (b *board) note(change watch.EventType, object *unstructured.Unstructured) 
 	b.objects[object.GetName()] = object
 }
 
-func (b *board) update(change func()) {
+func (b *objectWatcher) update(change func()) {
 	b.lock.Lock()
 	change()
 	b.lock.Unlock()
@@ -90,12 +90,12 @@ func (b *board) update(change func()) {
 	}
 }
 
-// seen are the objects, by name, and what keeps us from seeing them now.
-func (b *board) seen() (objects []*unstructured.Unstructured, trouble string) {
+// snapshot are the objects, by name, and what keeps us from seeing them now.
+func (b *objectWatcher) snapshot() (objects []*unstructured.Unstructured, trouble string) {
 	b.lock.Lock()
 	defer b.lock.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(b.objects)) {
 		objects = append(objects, b.objects[name])
 	}
-	return objects, b.trouble
+	return objects, b.watchError
 }

@@ -20,7 +20,7 @@ import (
 const example = "../../examples/research"
 
 // A pretended cluster stores what it is given and does nothing by itself.
-func pretended(objects ...runtime.Object) cluster {
+func newFakeCluster(objects ...runtime.Object) cluster {
 	lists := map[schema.GroupVersionResource]string{swarms: "SwarmList", tasks: "TaskList", namespaces: "NamespaceList"}
 	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists, objects...)
 	// The fake applies only to existing objects; we also need others.
@@ -38,28 +38,28 @@ func pretended(objects ...runtime.Object) cluster {
 	return cluster{client: client, kubeconfig: "k"}
 }
 
-func theExample(t *testing.T) play {
+func readExample(t *testing.T) demoManifests {
 	t.Helper()
-	wanted, err := rehearse(example, "localhost/swarm-research:v9")
+	wanted, err := readManifests(example, "localhost/swarm-research:v9")
 	if err != nil {
 		t.Fatal(err)
 	}
 	return wanted
 }
 
-// put stores the example with a status for each of its objects.
-func put(t *testing.T, wanted play) cluster {
+// storeExample stores the example with a status for each of its objects.
+func storeExample(t *testing.T, wanted demoManifests) cluster {
 	t.Helper()
 	objects := []runtime.Object{wanted.swarm}
 	for _, task := range wanted.tasks {
 		objects = append(objects, task)
 	}
-	return pretended(objects...)
+	return newFakeCluster(objects...)
 }
 
-func report(t *testing.T, at cluster, kind schema.GroupVersionResource, name, status string) {
+func report(t *testing.T, c cluster, kind schema.GroupVersionResource, name, status string) {
 	t.Helper()
-	object, err := at.in(kind).Get(t.Context(), name, metav1.GetOptions{})
+	object, err := c.resource(kind).Get(t.Context(), name, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,88 +68,90 @@ func report(t *testing.T, at cluster, kind schema.GroupVersionResource, name, st
 		t.Fatal(err)
 	}
 	object.Object["status"] = fields
-	if _, err := at.in(kind).Update(t.Context(), object, metav1.UpdateOptions{}); err != nil {
+	if _, err := c.resource(kind).Update(t.Context(), object, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // A witness remembers what was shown.
-type witness struct {
+type recordingDisplay struct {
 	lock   sync.Mutex
-	scenes []scene
+	states []demoState
 }
 
-func (w *witness) show(now scene) {
+func (w *recordingDisplay) draw(now demoState) {
 	w.lock.Lock()
 	defer w.lock.Unlock()
-	w.scenes = append(w.scenes, now)
+	w.states = append(w.states, now)
 }
 
-func (*witness) close() {}
+func (*recordingDisplay) close() {}
 
-func (w *witness) saw(that func(scene) bool) bool {
+func (w *recordingDisplay) hasSeen(that func(demoState) bool) bool {
 	w.lock.Lock()
 	defer w.lock.Unlock()
-	return slices.ContainsFunc(w.scenes, that)
+	return slices.ContainsFunc(w.states, that)
 }
 
-func (w *witness) await(t *testing.T, what string, that func(scene) bool) {
+func (w *recordingDisplay) await(t *testing.T, description string, that func(demoState) bool) {
 	t.Helper()
 	for range 200 {
-		if w.saw(that) {
+		if w.hasSeen(that) {
 			return
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	t.Fatalf("never saw %s", what)
+	t.Fatalf("never saw %s", description)
 }
 
-func TestTheShowFollowsTheCluster(t *testing.T) {
-	wanted := theExample(t)
-	at, seen := put(t, wanted), &witness{}
-	shown, ended := newShow(at, wanted, time.Now()), make(chan error, 1)
-	go func() { ended <- shown.watch(t.Context(), seen) }()
+func TestSessionFollowsTheCluster(t *testing.T) {
+	manifests := readExample(t)
+	at, recorder := storeExample(t, manifests), &recordingDisplay{}
+	session, done := newSession(at, manifests, time.Now()), make(chan error, 1)
+	go func() { done <- session.watch(t.Context(), recorder) }()
 
-	seen.await(t, "all tasks", func(s scene) bool { return len(s.tasks) == len(wanted.tasks) && s.tasks[0].Priority == "critical" })
+	recorder.await(t, "all tasks", func(s demoState) bool {
+		return len(s.tasks) == len(manifests.tasks) && s.tasks[0].Priority == "critical"
+	})
 	report(t, at, swarms, "research", `{"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}`)
 	report(t, at, tasks, "plan-leases", `{"phase": "Running", "progress": 40, "assignedAgents": [{"name": "research-coordinator-1"}]}`)
-	seen.await(t, "a ready swarm and a running task", func(s scene) bool { return s.swarm.ready() && s.tasks[0].Progress == 40 })
-	for _, task := range wanted.tasks {
+	recorder.await(t, "a ready swarm and a running task", func(s demoState) bool { return s.swarm.ready() && s.tasks[0].Progress == 40 })
+	for _, task := range manifests.tasks {
 		report(t, at, tasks, task.GetName(), `{"phase": "Completed", "progress": 100, "result": {"topic": "x"}}`)
 	}
 	select {
-	case err := <-ended:
-		if err != nil || verdict(shown.last) != nil {
-			t.Fatal(err, verdict(shown.last))
+	case err := <-done:
+		if err != nil || checkCompleted(session.last) != nil {
+			t.Fatal(err, checkCompleted(session.last))
 		}
 	case <-time.After(5 * time.Second):
 		t.Fatal("goes on although everything is done")
 	}
-	if shown.last.tasks[0].Agent != "research-coordinator-1" || shown.first <= 0 {
-		t.Errorf("the last scene has %+v, first done after %s", shown.last.tasks[0], shown.first)
+	if session.last.tasks[0].Agent != "research-coordinator-1" || session.first <= 0 {
+		t.Errorf("the last scene has %+v, first done after %s", session.last.tasks[0], session.first)
 	}
 }
 
-func TestTheAuthorOfAResultIsBelieved(t *testing.T) {
+func TestResultNamesItsAuthor(t *testing.T) {
 	object := &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"phase": "Completed", "result": map[string]any{"agent": "b"}}}}
 	if found := taskOf(object, task{Agent: "a"}); found.Agent != "b" {
 		t.Errorf("agent is %q", found.Agent)
 	}
 }
 
-func TestTheEndIsExplained(t *testing.T) {
+func TestErrorsAreExplained(t *testing.T) {
 	next := hints{kubectl: "kubectl --kubeconfig=k"}
 	for reason, example := range map[string]struct {
 		err  error
-		last scene
+		last demoState
 		want string
 	}{
-		"no operator":  {errUnattended, scene{swarm: swarm{Name: "research"}}, "is the operator running? kubectl --kubeconfig=k -n swarm-system get pods"},
+		"no operator":  {errNoOperator, demoState{swarm: swarm{Name: "research"}}, "is the operator running? kubectl --kubeconfig=k -n swarm-system get pods"},
 		"no agents":    {errTimeout, beginning(), "not Ready after 3m0s: 3 of 6 agents are ready for work, 3 have a ready pod; 1 of 6 agents do not get up"},
 		"tasks remain": {errTimeout, middle(), "search-ants is Pending: NoFreeSlot: all slots"},
 		"interrupted":  {errInterrupted, middle(), "interrupted"},
 	} {
-		shown := &show{last: example.last}
+		shown := &session{last: example.last}
 		got := shown.explain(example.err, 3*time.Minute, next).Error()
 		if !strings.Contains(got, example.want) || strings.Contains(got, "\n") {
 			t.Errorf("%s: got %q, want %q", reason, got, example.want)
@@ -158,33 +160,33 @@ func TestTheEndIsExplained(t *testing.T) {
 }
 
 func TestTheExampleGetsItsImageAndNamespace(t *testing.T) {
-	wanted := theExample(t)
-	kinds, _, _ := unstructured.NestedSlice(wanted.swarm.Object, "spec", "agents")
+	manifests := readExample(t)
+	kinds, _, _ := unstructured.NestedSlice(manifests.swarm.Object, "spec", "agents")
 	for _, kind := range kinds {
 		containers, _, _ := unstructured.NestedSlice(kind.(map[string]any), "template", "spec", "containers")
 		if image := containers[0].(map[string]any)["image"]; image != "localhost/swarm-research:v9" {
 			t.Errorf("image %v", image)
 		}
 	}
-	if wanted.swarm.GetNamespace() != namespace || wanted.tasks[0].GetNamespace() != namespace || len(wanted.tasks) < 10 {
-		t.Errorf("%d tasks in %q", len(wanted.tasks), wanted.tasks[0].GetNamespace())
+	if manifests.swarm.GetNamespace() != namespace || manifests.tasks[0].GetNamespace() != namespace || len(manifests.tasks) < 10 {
+		t.Errorf("%d tasks in %q", len(manifests.tasks), manifests.tasks[0].GetNamespace())
 	}
 }
 
-func TestTheFavouriteIsInTheExample(t *testing.T) {
-	for _, task := range theExample(t).tasks {
-		if task.GetName() == favourite {
+func TestShownTaskIsInTheExample(t *testing.T) {
+	for _, task := range readExample(t).tasks {
+		if task.GetName() == shownTask {
 			return
 		}
 	}
-	t.Errorf("no task is called %s", favourite)
+	t.Errorf("no task is called %s", shownTask)
 }
 
 func TestTheSwarmGoesBeforeItsNamespace(t *testing.T) {
-	wanted := theExample(t)
-	at := put(t, wanted)
+	wanted := readExample(t)
+	at := storeExample(t, wanted)
 	var out strings.Builder
-	if err := at.strike(t.Context(), &out, "research"); err != nil {
+	if err := at.uninstall(t.Context(), &out, "research"); err != nil {
 		t.Fatal(err)
 	}
 	var verbs []string
@@ -199,10 +201,10 @@ func TestTheSwarmGoesBeforeItsNamespace(t *testing.T) {
 }
 
 func TestACluster(t *testing.T) {
-	if err := pretended().check(t.Context()); err != nil {
+	if err := newFakeCluster().check(t.Context()); err != nil {
 		t.Errorf("with the operator: %v", err)
 	}
-	missing := pretended()
+	missing := newFakeCluster()
 	missing.client.(*fake.FakeDynamicClient).PrependReactor("list", "swarms", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, apierrors.NewNotFound(swarms.GroupResource(), "")
 	})
@@ -221,14 +223,14 @@ func TestClusterAndRepositoryMustBeNamed(t *testing.T) {
 
 // A task that has finished stays finished, so a second run needs new ones.
 func TestASecondRunReplacesTheTasks(t *testing.T) {
-	wanted := theExample(t)
-	at := put(t, wanted)
+	manifests := readExample(t)
+	at := storeExample(t, manifests)
 	report(t, at, tasks, "plan-leases", `{"phase": "Completed", "progress": 100}`)
-	if err := at.stage(t.Context(), wanted); err != nil {
+	if err := at.install(t.Context(), manifests); err != nil {
 		t.Fatal(err)
 	}
-	list, err := at.in(tasks).List(t.Context(), metav1.ListOptions{})
-	if err != nil || len(list.Items) != len(wanted.tasks) {
+	list, err := at.resource(tasks).List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(list.Items) != len(manifests.tasks) {
 		t.Fatalf("%d tasks: %v", len(list.Items), err)
 	}
 	for n := range list.Items {

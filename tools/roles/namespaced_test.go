@@ -23,50 +23,50 @@ rules:
 `
 
 // short are the rules of a role, one after the other.
-func short(of role) string {
+func short(r role) string {
 	var all []string
-	for _, one := range single(of.Rules) {
+	for _, one := range single(r.Rules) {
 		all = append(all, strings.Join(slices.Concat(one.APIGroups, one.Resources, one.ResourceNames, one.Verbs), " "))
 	}
 	return strings.Join(all, "; ")
 }
 
-func TestRolesAreConfined(t *testing.T) {
-	all := leftOut
-	t.Cleanup(func() { leftOut = all })
-	leftOut = []exception{{"", "nodes", nil, belongsToTheCluster}, {"", "pods", []string{"delete"}, onlyForSpread}}
-	got, err := confine([]byte(generated))
+func TestNamespacedRoles(t *testing.T) {
+	all := excludedRights
+	t.Cleanup(func() { excludedRights = all })
+	excludedRights = []exception{{"", "nodes", nil, reasonClusterScoped}, {"", "pods", []string{"delete"}, reasonSpreadOnly}}
+	got, err := namespacedRolesFrom([]byte(generated))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := " configmaps get list;  pods get; swarm.io swarms patch; swarm.io swarms/status patch"; short(got.everywhere) != want || got.everywhere.Kind != "Role" {
-		t.Errorf("everywhere: got %s %q", got.everywhere.Kind, short(got.everywhere))
+	if want := " configmaps get list;  pods get; swarm.io swarms patch; swarm.io swarms/status patch"; short(got.clusterWide) != want || got.clusterWide.Kind != "Role" {
+		t.Errorf("everywhere: got %s %q", got.clusterWide.Kind, short(got.clusterWide))
 	}
-	if want := "coordination.k8s.io leases swarm-operator update"; short(got.home) != want || got.home.Kind != "Role" {
-		t.Errorf("home: got %s %q", got.home.Kind, short(got.home))
+	if want := "coordination.k8s.io leases swarm-operator update"; short(got.operatorNamespace) != want || got.operatorNamespace.Kind != "Role" {
+		t.Errorf("home: got %s %q", got.operatorNamespace.Kind, short(got.operatorNamespace))
 	}
 	if want := "swarm.io swarms patch; swarm.io swarms/status patch; coordination.k8s.io leases swarm-operator update"; short(got.tenant) != want {
 		t.Errorf("tenant: got %q", short(got.tenant))
 	}
 }
 
-func TestWhatNobodyHasCannotBeLeftOut(t *testing.T) {
-	if _, err := confine([]byte(generated)); err == nil || !strings.Contains(err.Error(), "take it out of leftOut") {
+func TestUnusedExceptionIsAnError(t *testing.T) {
+	if _, err := namespacedRolesFrom([]byte(generated)); err == nil || !strings.Contains(err.Error(), "take it out of leftOut") {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestBothRolesAreNeeded(t *testing.T) {
 	for _, text := range []string{"", "kind: ClusterRole\nrules: [{verbs: [get]}]", "kind: ["} {
-		if _, err := confine([]byte(text)); err == nil {
+		if _, err := namespacedRolesFrom([]byte(text)); err == nil {
 			t.Errorf("%q: accepted", text)
 		}
 	}
 }
 
 func TestEveryExceptionHasAReason(t *testing.T) {
-	for _, one := range slices.Concat(leftOut, adminLacks) {
-		if one.why == "" {
+	for _, one := range slices.Concat(excludedRights, tenantExtraRights) {
+		if one.reason == "" {
 			t.Errorf("there is no reason for %s of %q", one.resource, one.group)
 		}
 	}

@@ -30,28 +30,28 @@ type rule struct {
 	Verbs         []string `json:"verbs"`
 }
 
-// confined are the roles of an operator that has rights in namespaces only.
-type confined struct {
-	everywhere role // in each namespace that it works in
-	home       role // in the one that it is in
-	tenant     role // what an admin of a namespace lacks to give these away
+// namespacedRoles are the roles of an operator that has rights in namespaces only.
+type namespacedRoles struct {
+	clusterWide       role // in each namespace that it works in
+	operatorNamespace role // in the one that it is in
+	tenant            role // what an admin of a namespace lacks to give these away
 }
 
 const operator = "swarm-operator"
 
-func confine(text []byte) (confined, error) {
+func namespacedRolesFrom(text []byte) (namespacedRoles, error) {
 	cluster, own, err := parse(text)
 	if err != nil {
-		return confined{}, err
+		return namespacedRoles{}, err
 	}
-	rights, err := without(cluster.Rules, leftOut)
+	rights, err := removeRights(cluster.Rules, excludedRights)
 	if err != nil {
-		return confined{}, err
+		return namespacedRoles{}, err
 	}
-	return confined{
-		everywhere: named("Role", operator, rights),
-		home:       named("Role", operator+"-home", own.Rules),
-		tenant:     lacking(slices.Concat(rights, own.Rules)),
+	return namespacedRoles{
+		clusterWide:       newRole("Role", operator, rights),
+		operatorNamespace: newRole("Role", operator+"-home", own.Rules),
+		tenant:            tenantRole(slices.Concat(rights, own.Rules)),
 	}, nil
 }
 
@@ -75,29 +75,29 @@ func parse(text []byte) (cluster, own role, err error) {
 	return cluster, own, nil
 }
 
-func named(kind, name string, rules []rule) role {
+func newRole(kind, name string, rules []rule) role {
 	return role{APIVersion: "rbac.authorization.k8s.io/v1", Kind: kind, Metadata: metadata{Name: name}, Rules: rules}
 }
 
-// without takes rights out of rules. One that is not there any more must go from the list, too.
-func without(rules []rule, taken []exception) ([]rule, error) {
-	found := make([]bool, len(taken))
-	var left []rule
-	for _, one := range single(rules) {
-		for n, exception := range taken {
-			if exception.matches(one) {
-				found[n] = true
-				one.Verbs = exception.of(one.Verbs)
+// removeRights takes rights out of rules. One that is not there any more must go from the list, too.
+func removeRights(rules []rule, exceptions []exception) ([]rule, error) {
+	used := make([]bool, len(exceptions))
+	var remaining []rule
+	for _, r := range single(rules) {
+		for n, exception := range exceptions {
+			if exception.matches(r) {
+				used[n] = true
+				r.Verbs = exception.remainingVerbs(r.Verbs)
 			}
 		}
-		if len(one.Verbs) > 0 {
-			left = append(left, one)
+		if len(r.Verbs) > 0 {
+			remaining = append(remaining, r)
 		}
 	}
-	if n := slices.Index(found, false); n >= 0 {
-		return nil, fmt.Errorf("%s of group %q is left out, and no role has it: remove it from leftOut", taken[n].resource, taken[n].group)
+	if n := slices.Index(used, false); n >= 0 {
+		return nil, fmt.Errorf("%s of group %q is left out, and no role has it: remove it from leftOut", exceptions[n].resource, exceptions[n].group)
 	}
-	return left, nil
+	return remaining, nil
 }
 
 // single splits rules into one for each resource, each with verbs of its own.
@@ -113,16 +113,16 @@ func single(rules []rule) []rule {
 	return split
 }
 
-// lacking is a ClusterRole that Kubernetes itself adds to what admins of a namespace may do.
-func lacking(rules []rule) role {
-	made := named("ClusterRole", operator+"-tenant", nil)
-	made.Metadata.Labels = map[string]string{"rbac.authorization.k8s.io/aggregate-to-admin": "true"}
+// tenantRole is a ClusterRole that Kubernetes itself adds to what admins of a namespace may do.
+func tenantRole(rules []rule) role {
+	result := newRole("ClusterRole", operator+"-tenant", nil)
+	result.Metadata.Labels = map[string]string{"rbac.authorization.k8s.io/aggregate-to-admin": "true"}
 	for _, one := range single(rules) {
-		if slices.ContainsFunc(adminLacks, func(e exception) bool { return e.matches(one) }) {
-			made.Rules = append(made.Rules, one)
+		if slices.ContainsFunc(tenantExtraRights, func(e exception) bool { return e.matches(one) }) {
+			result.Rules = append(result.Rules, one)
 		}
 	}
-	return made
+	return result
 }
 
 func write(path string, made role) error {
