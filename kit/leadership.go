@@ -30,7 +30,7 @@ type Leadership struct {
 	holder         string // of the Lease, as last seen
 	term           int64
 	renewed        hostclock.Reading // when the last renewal that succeeded was sent
-	soleFrom       time.Time         // see AloneFrom
+	soleFrom       time.Time         // see SoleLeaderFrom
 	hasPredecessor bool              // of a leader that is known to have been there, and may go on until then
 	expiry         *time.Timer
 }
@@ -71,9 +71,9 @@ func (l *Leadership) observeHolder(holder string) {
 	}
 }
 
-// AloneFrom is the time from which no other process can believe that it leads. It is that of winning, unless the Lease was deleted or taken by
+// SoleLeaderFrom is the time from which no other process can believe that it leads. It is that of winning, unless the Lease was deleted or taken by
 // force: then a former leader may go on until its own deadline.
-func (l *Leadership) AloneFrom() time.Time {
+func (l *Leadership) SoleLeaderFrom() time.Time {
 	l.lock.Lock()
 	defer l.lock.Unlock()
 	return l.soleFrom
@@ -88,8 +88,8 @@ func (l *Leadership) recordWin(soleFrom time.Time, hasPredecessor bool) {
 	}
 }
 
-// Succeeds reports whether another process is known to have led before, and may go on until AloneFrom.
-func (l *Leadership) Succeeds() bool {
+// HasPredecessor reports whether another process is known to have led before, and may go on until SoleLeaderFrom.
+func (l *Leadership) HasPredecessor() bool {
 	l.lock.Lock()
 	defer l.lock.Unlock()
 	return l.hasPredecessor

@@ -367,10 +367,10 @@ func TestLeaderIsAloneAtOnceUnlessAnotherMayGoOn(t *testing.T) {
 			if err := l.Update(t.Context(), won); err != nil {
 				t.Fatal(err)
 			}
-			if got := l.leadership.Succeeds(); got != (c.contested > 0 && !c.created) { // without stored terms, the first Lease and a deleted one look alike
+			if got := l.leadership.HasPredecessor(); got != (c.contested > 0 && !c.created) { // without stored terms, the first Lease and a deleted one look alike
 				t.Errorf("%s: succeeds another leader: %t", name, got)
 			}
-			if got := l.leadership.AloneFrom().Sub(time.Now().Add(-time.Second)); got != c.contested {
+			if got := l.leadership.SoleLeaderFrom().Sub(time.Now().Add(-time.Second)); got != c.contested {
 				t.Errorf("%s: alone after %s, want %s", name, got, c.contested)
 			}
 			l.leadership.resign()

@@ -10,8 +10,8 @@ import (
 type PodLock interface {
 	// ID is the ID of all processes that have ever had the lock; all but this one have ended. It is "" when nothing is proven.
 	ID() string
-	// Disown gives the next process another ID.
-	Disown() error
+	// ResetID gives the next process another ID.
+	ResetID() error
 }
 
 // A pod is what this process knows about earlier processes of its pod.
@@ -45,5 +45,5 @@ func (p podProcesses) resetID() error {
 	if p.lock == nil {
 		return nil
 	}
-	return p.lock.Disown()
+	return p.lock.ResetID()
 }

@@ -8,16 +8,16 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// A podID is the lock of a process whose pod has that id.
-type podID struct {
+// A fakePodLock is the lock of a process whose pod has that id.
+type fakePodLock struct {
 	id       string
 	wasReset bool
 	err      error
 }
 
-func (p *podID) ID() string { return p.id }
+func (p *fakePodLock) ID() string { return p.id }
 
-func (p *podID) Disown() error {
+func (p *fakePodLock) ResetID() error {
 	p.wasReset = true
 	return p.err
 }
@@ -47,21 +47,21 @@ func (l *leaseLock) acquire(t *testing.T) error {
 }
 
 func TestLeaseOfAnEarlierProcessOfThePodIsTakenAtOnce(t *testing.T) {
-	former := lockOfPod(&podID{id: "p"}, "").Identity()
-	for name, pod := range map[string]PodLock{"another pod": &podID{id: "q"}, "no proof": &podID{}, "no lock": nil} {
+	former := lockOfPod(&fakePodLock{id: "p"}, "").Identity()
+	for name, pod := range map[string]PodLock{"another pod": &fakePodLock{id: "q"}, "no proof": &fakePodLock{}, "no lock": nil} {
 		if got := lockOfPod(pod, former).awaitedHolder(t); got != former {
 			t.Errorf("%s: waits for %q", name, got)
 		}
 	}
-	next := lockOfPod(&podID{id: "p"}, former)
+	next := lockOfPod(&fakePodLock{id: "p"}, former)
 	if got := next.awaitedHolder(t); got != "" || next.leadership.Holder() != "" {
 		t.Errorf("waits for %q, which has ended; agents are sent to %q", got, next.leadership.Holder())
 	}
 	if err := next.acquire(t); err != nil {
 		t.Fatal(err)
 	}
-	if got := next.awaitedHolder(t); got != next.Identity() || next.leadership.Term() != 5 || time.Until(next.leadership.AloneFrom()) > 0 {
-		t.Errorf("held by %q in term %d, alone from %s", got, next.leadership.Term(), next.leadership.AloneFrom())
+	if got := next.awaitedHolder(t); got != next.Identity() || next.leadership.Term() != 5 || time.Until(next.leadership.SoleLeaderFrom()) > 0 {
+		t.Errorf("held by %q in term %d, alone from %s", got, next.leadership.Term(), next.leadership.SoleLeaderFrom())
 	}
 }
 
@@ -78,7 +78,7 @@ func TestLeaseThatWasTakenFromALivingLeaderExpires(t *testing.T) {
 		"after it was released":                   {"", brokenLock, false},
 		"from an earlier process of the same pod": {"pod-1_p.x", brokenLock, false},
 	} {
-		pod := &podID{id: "p", err: c.broken}
+		pod := &fakePodLock{id: "p", err: c.broken}
 		taker := lockOfPod(pod, c.holder)
 		taker.forced = true
 		taker.awaitedHolder(t)

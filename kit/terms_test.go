@@ -66,7 +66,7 @@ func TestTermIsAboveEveryOneThatWasClaimed(t *testing.T) {
 		if got := l.leadership.Term(); got != c.want || int64(inner.record.LeaderTransitions) != c.want || terms.newest != c.want {
 			t.Errorf("%s: term %d, transitions %d, claimed %d: want %d", name, got, inner.record.LeaderTransitions, terms.newest, c.want)
 		}
-		if succeeds := c.create && c.newest > 0; l.leadership.Succeeds() != succeeds {
+		if succeeds := c.create && c.newest > 0; l.leadership.HasPredecessor() != succeeds {
 			t.Errorf("%s: succeeds another leader: %t", name, !succeeds)
 		}
 		l.leadership.resign()
@@ -160,8 +160,8 @@ func TestLeaderWaitsForTheFormerOneAlsoWhenAnAnswerWasLost(t *testing.T) {
 		if err != nil || found.LeaderTransitions != 4 {
 			t.Fatalf("transitions %d: %v", found.LeaderTransitions, err)
 		}
-		if err := l.Update(t.Context(), *found); err != nil || time.Until(l.leadership.AloneFrom()) != l.leadership.deadline || l.leadership.mayRelease() {
-			t.Errorf("alone in %s: %v", time.Until(l.leadership.AloneFrom()), err)
+		if err := l.Update(t.Context(), *found); err != nil || time.Until(l.leadership.SoleLeaderFrom()) != l.leadership.deadline || l.leadership.mayRelease() {
+			t.Errorf("alone in %s: %v", time.Until(l.leadership.SoleLeaderFrom()), err)
 		}
 		if l.leadership.Term() != 4 || terms.writes != 1 {
 			t.Errorf("term %d after %d claims", l.leadership.Term(), terms.writes)

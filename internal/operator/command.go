@@ -104,12 +104,12 @@ func start(ctx context.Context, config Config, flags commandLine, log *slog.Logg
 	if err != nil {
 		return fmt.Errorf("find a cluster: %w: set KUBECONFIG, or run in a pod", err)
 	}
-	lock, err := podlock.Acquire(os.Getenv("POD_LOCK_DIR"))
+	podLock, err := podlock.Acquire(os.Getenv("POD_LOCK_DIR"))
 	if err != nil {
 		return fmt.Errorf("%w: POD_LOCK_DIR must name a directory that can be written, such as an emptyDir volume", err)
 	}
 	return Run(ctx, config, Environment{
-		Cluster: cluster, Namespace: orPodNamespace(flags.namespace), Pod: podName(), Host: os.Getenv("POD_IP"), PodLock: lock,
+		Cluster: cluster, Namespace: orPodNamespace(flags.namespace), Pod: podName(), Host: os.Getenv("POD_IP"), PodLock: podLock,
 		Image: flags.image, Version: flags.build.Version, Log: log,
 	})
 }

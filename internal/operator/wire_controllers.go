@@ -26,17 +26,17 @@ import (
 type dispatchRunner struct {
 	dispatcher            *dispatch.Dispatcher
 	tasks, agents, swarms *kit.Trigger
-	leadership            leadership
+	leadership            leadershipState
 	caches                currentCaches
 	namespaces            []string // none: the whole cluster
 }
 
-// leadership is what the dispatcher needs to know of it.
-type leadership interface {
+// leadershipState is what the dispatcher needs to know of it.
+type leadershipState interface {
 	dispatch.Leadership
-	// AloneFrom is the time from which no other process can act as the leader.
-	AloneFrom() time.Time
-	Succeeds() bool
+	// SoleLeaderFrom is the time from which no other process can act as the leader.
+	SoleLeaderFrom() time.Time
+	HasPredecessor() bool
 }
 
 // currentCaches can be waited for.
@@ -61,13 +61,13 @@ func newDispatchRunner(operator *kit.Operator, config Config, refusals *limit.Re
 // acceptsAgents reports whether agents may be welcomed. A leader that is alone answers heartbeats before it has read everything. Otherwise
 // it waits for the census, which shows whether there was another leader at all.
 func (d *dispatchRunner) acceptsAgents() bool {
-	return d.dispatcher.Opened() || !time.Now().Before(d.leadership.AloneFrom())
+	return d.dispatcher.Opened() || !time.Now().Before(d.leadership.SoleLeaderFrom())
 }
 
 // Start implements manager.Runnable, for the time of leadership.
 func (d *dispatchRunner) Start(ctx context.Context) error {
 	snapshot, err := d.readSnapshot(ctx)
-	if soleFrom := d.leadership.AloneFrom(); err == nil && !snapshot.MayOpen(soleFrom, time.Now()) {
+	if soleFrom := d.leadership.SoleLeaderFrom(); err == nil && !snapshot.MayOpen(soleFrom, time.Now()) {
 		// Until then a former leader may still finish tasks without this process knowing.
 		select {
 		case <-time.After(time.Until(soleFrom)):
@@ -99,7 +99,7 @@ func (d *dispatchRunner) readSnapshot(ctx context.Context) (dispatch.Snapshot, e
 	reader := d.caches.GetClient()
 	err := errors.Join(reader.List(ctx, swarms), reader.List(ctx, agents), reader.List(ctx, tasks), reader.List(ctx, pods, agentPods...))
 	return dispatch.Snapshot{
-		Swarms: swarms.Items, Agents: agents.Items, Tasks: tasks.Items, Pods: pods.Items, HasPredecessor: d.leadership.Succeeds(),
+		Swarms: swarms.Items, Agents: agents.Items, Tasks: tasks.Items, Pods: pods.Items, HasPredecessor: d.leadership.HasPredecessor(),
 	}, err
 }
 

@@ -28,8 +28,8 @@ type fakeLeadership struct {
 
 func (l *fakeLeadership) Term() int64                 { return l.term }
 func (l *fakeLeadership) RaiseTerm(above int64) int64 { l.term = max(l.term, above+1); return l.term }
-func (l *fakeLeadership) AloneFrom() time.Time        { return l.soleFrom }
-func (l *fakeLeadership) Succeeds() bool              { return l.hasPredecessor }
+func (l *fakeLeadership) SoleLeaderFrom() time.Time   { return l.soleFrom }
+func (l *fakeLeadership) HasPredecessor() bool        { return l.hasPredecessor }
 
 // fakeCaches become current when a test says so.
 type fakeCaches struct {

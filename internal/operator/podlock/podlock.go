@@ -55,8 +55,8 @@ func readOrCreateID(file *os.File) (string, error) {
 // ID implements kit.PodLock.
 func (l *Lock) ID() string { return l.id }
 
-// Disown implements kit.PodLock.
-func (l *Lock) Disown() error {
+// ResetID implements kit.PodLock.
+func (l *Lock) ResetID() error {
 	if l.file == nil {
 		return nil
 	}

@@ -73,7 +73,7 @@ func TestNextProcessHasAnotherIDAfterReset(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := lock.Disown(); err != nil {
+	if err := lock.ResetID(); err != nil {
 		t.Fatal(err)
 	}
 	if err := lock.file.Close(); err != nil {
@@ -82,14 +82,14 @@ func TestNextProcessHasAnotherIDAfterReset(t *testing.T) {
 	if next, err := Acquire(directory); err != nil || next.ID() == "" || next.ID() == lock.ID() {
 		t.Errorf("id %q after %q: %v", next.ID(), lock.ID(), err)
 	}
-	if err := lock.Disown(); err == nil {
+	if err := lock.ResetID(); err == nil {
 		t.Error("a file that cannot be changed is no error")
 	}
 }
 
 func TestWithoutADirectoryThereIsNoProof(t *testing.T) {
 	lock, err := Acquire("")
-	if err != nil || lock.ID() != "" || lock.Disown() != nil {
+	if err != nil || lock.ID() != "" || lock.ResetID() != nil {
 		t.Errorf("got %+v, %v", lock, err)
 	}
 }
