@@ -89,7 +89,7 @@ const packagesAtOnce = "3"
 func (l *lane) testModule(ctx context.Context, m module, log *os.File) error {
 	arguments := append([]string{
 		"--format", "pkgname-and-test-fails", "--hide-summary", "skipped", "--jsonfile", l.results(m.report()), "--",
-		"-count=1", "-timeout=5m", "-p="+packagesAtOnce, "-parallel=8", "-vet=off", withoutDWARF, // go vet is one of the linters
+		"-count=1", "-timeout=5m", "-p=" + packagesAtOnce, "-parallel=8", "-vet=off", withoutDWARF, // go vet is one of the linters
 	}, m.packages...)
 	command := l.command(ctx, log, filepath.Join(l.root, "bin", "gotestsum"), arguments...)
 	command.Dir = filepath.Join(l.root, m.root)

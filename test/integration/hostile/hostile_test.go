@@ -97,7 +97,7 @@ var _ = Describe("Beside a hostile tenant", Ordered, ContinueOnFailure, Serial, 
 		Eventually(hostile.count).WithContext(ctx).WithArguments("messages of hostile programs").Should(BeNumerically(">=", 500))
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.tenantNamespace}}
 		Expect(api.Delete(ctx, namespace)).To(Succeed())
-		Eventually(checkDeleted).WithContext(ctx).WithArguments(namespace).WithTimeout(2*time.Minute).Should(MatchError(apierrors.IsNotFound, "NotFound"))
+		Eventually(checkDeleted).WithContext(ctx).WithArguments(namespace).WithTimeout(2 * time.Minute).Should(MatchError(apierrors.IsNotFound, "NotFound"))
 	})
 
 	It("[X03/same-leader] the leader and its term are those of before, and so are the terms of honest objects", func(ctx SpecContext) {
