@@ -136,11 +136,11 @@ func (c NamespaceSelector) isManaged(object client.Object) bool {
 	if !c.Settings.Enabled(object) {
 		return false
 	}
-	switch workload := object.(type) {
+	switch typed := object.(type) {
 	case *appsv1.Deployment:
-		return c.Settings.Spec(survey.Deployment(workload)).Managed()
+		return c.Settings.Spec(survey.Deployment(typed)).Managed()
 	case *appsv1.StatefulSet:
-		return c.Settings.Spec(survey.StatefulSet(workload)).Managed()
+		return c.Settings.Spec(survey.StatefulSet(typed)).Managed()
 	}
 	return false
 }

@@ -67,7 +67,7 @@ func TestPlanIsTheEngines(t *testing.T) {
 			jobs, _ := roster.ParseJobs(text(t, "pool-27-jobs.txt"))
 			list, _ := assign.NewJobList(jobs)
 			decision := assign.Plan(assign.Input{
-				Jobs: list, Workers: workload{name: "swarm-worker"}.workers(5, 0, nil), Previous: assign.Restore(before, 0), Strategy: strategy,
+				Jobs: list, Workers: poolWorkload{name: "swarm-worker"}.workers(5, 0, nil), Previous: assign.Restore(before, 0), Strategy: strategy,
 			})
 			var want []jobMove
 			for _, move := range decision.Moves() {

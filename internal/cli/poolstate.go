@@ -15,7 +15,7 @@ import (
 // poolState is the input of a plan of the operator. Unlike the operator, it treats every worker as ready.
 type poolState struct {
 	pool     *v1alpha1.WorkerPool
-	workload workload
+	workload poolWorkload
 	lists    publishedLists
 	history  []storedRevision
 }

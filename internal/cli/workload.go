@@ -19,8 +19,8 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/assign"
 )
 
-// workload is the StatefulSet or Deployment whose pods are the workers.
-type workload struct {
+// poolWorkload is the StatefulSet or Deployment whose pods are the workers.
+type poolWorkload struct {
 	kind     v1alpha1.WorkloadKind
 	name     string
 	replicas int
@@ -31,8 +31,8 @@ type workload struct {
 // newPodName stands for the name of a future pod that only its owner will choose.
 const newPodName = "(new)"
 
-func (c cluster) readWorkload(ctx context.Context, pool *v1alpha1.WorkerPool) (workload, error) {
-	result := workload{kind: cmp.Or(pool.Spec.Workers.Kind, v1alpha1.WorkloadStatefulSet), name: pool.Spec.Workers.Name}
+func (c cluster) readWorkload(ctx context.Context, pool *v1alpha1.WorkerPool) (poolWorkload, error) {
+	result := poolWorkload{kind: cmp.Or(pool.Spec.Workers.Kind, v1alpha1.WorkloadStatefulSet), name: pool.Spec.Workers.Name}
 	read := c.readStatefulSet
 	if result.usesSlots() {
 		read = c.readDeployment
@@ -47,7 +47,7 @@ func (c cluster) readWorkload(ctx context.Context, pool *v1alpha1.WorkerPool) (w
 	return result, nil
 }
 
-func (c cluster) readStatefulSet(ctx context.Context, key client.ObjectKey, target *workload) error {
+func (c cluster) readStatefulSet(ctx context.Context, key client.ObjectKey, target *poolWorkload) error {
 	object := &appsv1.StatefulSet{}
 	err := c.Get(ctx, key, object)
 	target.replicas = int(ptr.Deref(object.Spec.Replicas, 1))
@@ -57,7 +57,7 @@ func (c cluster) readStatefulSet(ctx context.Context, key client.ObjectKey, targ
 	return err
 }
 
-func (c cluster) readDeployment(ctx context.Context, key client.ObjectKey, target *workload) error {
+func (c cluster) readDeployment(ctx context.Context, key client.ObjectKey, target *poolWorkload) error {
 	object := &appsv1.Deployment{}
 	if err := c.Get(ctx, key, object); err != nil {
 		return err
@@ -88,10 +88,10 @@ func slottedPod(pod *corev1.Pod) assign.Pod {
 }
 
 // usesSlots reports whether pods have slots of ours, because they have no ordinals.
-func (w workload) usesSlots() bool { return w.kind == v1alpha1.WorkloadDeployment }
+func (w poolWorkload) usesSlots() bool { return w.kind == v1alpha1.WorkloadDeployment }
 
 // ordinal returns the ordinal in the name of a StatefulSet's pod; -1 for none.
-func (w workload) ordinal(worker string) int {
+func (w poolWorkload) ordinal(worker string) int {
 	ordinal, err := strconv.Atoi(strings.TrimPrefix(worker, w.name+"-"))
 	if err != nil {
 		return -1
@@ -100,7 +100,7 @@ func (w workload) ordinal(worker string) int {
 }
 
 // records returns what workers may hold, by ordinal.
-func (w workload) records(lists publishedLists) []assign.Record {
+func (w poolWorkload) records(lists publishedLists) []assign.Record {
 	records := lists.ledger.Records(lists.file())
 	for n := range records {
 		if !w.usesSlots() {
@@ -114,7 +114,7 @@ func (w workload) records(lists publishedLists) []assign.Record {
 }
 
 // workers returns the wanted number of workers, all of them ready, and those that have to leave.
-func (w workload) workers(size, capacity int, records []assign.Record) []assign.Worker {
+func (w poolWorkload) workers(size, capacity int, records []assign.Record) []assign.Worker {
 	names := w.names(size, records)
 	var result []assign.Worker
 	for ordinal := w.start; ordinal < w.start+size; ordinal++ {
@@ -128,7 +128,7 @@ func (w workload) workers(size, capacity int, records []assign.Record) []assign.
 }
 
 // names returns the names of current and future workers, by ordinal. A replaced pod's slot goes to its successor.
-func (w workload) names(size int, records []assign.Record) map[int]string {
+func (w poolWorkload) names(size int, records []assign.Record) map[int]string {
 	names := map[int]string{}
 	for _, record := range records {
 		if inRange := record.Ordinal >= w.start && record.Ordinal < w.start+size; !inRange {

@@ -86,15 +86,6 @@ func (s Settings) Enabled(workload metav1.Object) bool {
 	return strings.TrimSpace(mode) == v1alpha1.SpreadEnabled
 }
 
-// WorkloadTooLarge is the problem of a workload that is TooLarge.
-const WorkloadTooLarge = "its selector, and the node selector, affinity, tolerations and ports of its template, exceed 16 KiB together, " +
-	"or 4 KiB in a namespace beyond limits.cacheBytesPerNamespace: reduce them"
-
-// TooLarge reports whether the operator's cache holds too little of an object to decide about it.
-func TooLarge(object metav1.Object) bool {
-	return object.GetAnnotations()[v1alpha1.AnnotationTooLarge] != ""
-}
-
 // Spec reads the settings of a workload. If they are invalid, the last valid ones, which the workload carries, stay in force.
 func (s Settings) Spec(w Workload) Spec {
 	if w.Object == nil || !s.Enabled(w) {

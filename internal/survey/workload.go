@@ -98,3 +98,12 @@ func OwnerOf(pod metav1.Object) (Key, bool) {
 	}
 	return key, key.Name != ""
 }
+
+// WorkloadTooLarge is the problem of a workload that is TooLarge.
+const WorkloadTooLarge = "its selector, and the node selector, affinity, tolerations and ports of its template, exceed 16 KiB together, " +
+	"or 4 KiB in a namespace beyond limits.cacheBytesPerNamespace: reduce them"
+
+// TooLarge reports whether the operator's cache holds too little of an object to decide about it.
+func TooLarge(object metav1.Object) bool {
+	return object.GetAnnotations()[v1alpha1.AnnotationTooLarge] != ""
+}

@@ -158,7 +158,7 @@ func TestHalfRestoredConfigIsRestoredAgain(t *testing.T) {
 				t.Fatal(err)
 			}
 			heldJobs := map[string][]string{}
-			for _, record := range config.records(workload{kind: v1alpha1.WorkloadDeployment}) {
+			for _, record := range config.records(poolWorkload{kind: v1alpha1.WorkloadDeployment}) {
 				heldJobs[record.Worker] = record.MayHold()
 			}
 			if !slices.Equal(heldJobs["w-0"], []string{"j00", "j01"}) || !slices.Equal(heldJobs["w-1"], []string{"j02", "j03"}) {

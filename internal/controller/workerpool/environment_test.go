@@ -143,12 +143,12 @@ func failingEnvironment(t *testing.T, fails func(kind string) error, objects ...
 }
 
 // podsOf implements survey.PodLister with the current pods of the API server.
-func (e *environment) podsOf(ctx context.Context, workload survey.Key) ([]*corev1.Pod, error) {
+func (e *environment) podsOf(ctx context.Context, wanted survey.Key) ([]*corev1.Pod, error) {
 	list := &corev1.PodList{}
-	err := e.client.List(ctx, list, client.InNamespace(workload.Namespace))
+	err := e.client.List(ctx, list, client.InNamespace(wanted.Namespace))
 	var pods []*corev1.Pod
 	for n := range list.Items {
-		if key, found := survey.OwnerOf(&list.Items[n]); found && key == workload {
+		if key, found := survey.OwnerOf(&list.Items[n]); found && key == wanted {
 			pods = append(pods, &list.Items[n])
 		}
 	}

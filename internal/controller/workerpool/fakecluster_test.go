@@ -379,8 +379,8 @@ func (c *fakeCluster) asDeployment() *fakeCluster {
 }
 
 // workload returns the current StatefulSet or Deployment.
-func (c *fakeCluster) workload() workload {
-	w := workload{kind: c.pool.Spec.Workers.Kind, replicas: c.replicas, selector: &metav1.LabelSelector{}, specObserved: len(c.pendingCreates) == 0}
+func (c *fakeCluster) workload() poolWorkload {
+	w := poolWorkload{kind: c.pool.Spec.Workers.Kind, replicas: c.replicas, selector: &metav1.LabelSelector{}, specObserved: len(c.pendingCreates) == 0}
 	meta := metav1.ObjectMeta{Name: "w", Namespace: "sim", UID: types.UID(fmt.Sprintf("set-%d", c.setIncarnation))}
 	w.object = &appsv1.StatefulSet{ObjectMeta: meta}
 	if c.usesSlots() {

@@ -242,7 +242,7 @@ func (p *planner) planCleanup() {
 	}
 }
 
-func selectorString(w workload) string {
+func selectorString(w poolWorkload) string {
 	selector, err := metav1.LabelSelectorAsSelector(w.selector)
 	if err != nil {
 		return ""

@@ -15,7 +15,7 @@ import (
 // poolSnapshot is the observed state of a pool.
 type poolSnapshot struct {
 	problem      *problem // why nothing can be done
-	workload     workload
+	workload     poolWorkload
 	pods         []*corev1.Pod          // of the workload, unordered; from the cache, so they must not be modified
 	podsVerified bool                   // the pods were read past the cache, after the published lists
 	goneWorkers  map[string]bool        // workers without a pod of their name, as the API server reported then
@@ -118,8 +118,8 @@ func (s poolSnapshot) recordPods(state *localState) {
 
 // ackTargets returns a question for each worker that has a list and can be asked.
 func (s poolSnapshot) ackTargets(pool *v1alpha1.WorkerPool) []acknowledge.Target {
-	ack := pool.Spec.Refresh.Acknowledge
-	if ack == nil {
+	spec := pool.Spec.Refresh.Acknowledge
+	if spec == nil {
 		return nil
 	}
 	holderPods := s.holderPods()
@@ -127,7 +127,7 @@ func (s poolSnapshot) ackTargets(pool *v1alpha1.WorkerPool) []acknowledge.Target
 	for _, entry := range s.published.entries {
 		if pod := holderPods[entry.Worker]; pod != nil && pod.Status.PodIP != "" {
 			targets = append(targets, acknowledge.Target{
-				Worker: entry.Worker, PodUID: string(pod.UID), Version: entry.Version, URL: ackURL(pod.Status.PodIP, ack.HTTPGet),
+				Worker: entry.Worker, PodUID: string(pod.UID), Version: entry.Version, URL: ackURL(pod.Status.PodIP, spec.HTTPGet),
 			})
 		}
 	}

@@ -17,8 +17,8 @@ import (
 )
 
 // newWorkload returns a StatefulSet "w" or a Deployment with so many replicas.
-func newWorkload(kind v1alpha1.WorkloadKind, replicas int) workload {
-	return workload{object: &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "w"}}, kind: kind, replicas: replicas}
+func newWorkload(kind v1alpha1.WorkloadKind, replicas int) poolWorkload {
+	return poolWorkload{object: &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "w"}}, kind: kind, replicas: replicas}
 }
 
 // newPublished returns a config that lists job a for w-0, whose former list had the earlier jobs.
@@ -70,7 +70,7 @@ func TestAbsenceIsVerifiedWhenItMatters(t *testing.T) {
 	replaced.ledger["w-0"] = roster.LedgerEntry{PodUID: "uid-before"}
 	set := v1alpha1.WorkloadStatefulSet
 	for reason, c := range map[string]struct {
-		of          workload
+		of          poolWorkload
 		config      publishedConfig
 		present     bool
 		acknowledge bool

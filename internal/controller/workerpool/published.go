@@ -28,7 +28,7 @@ type publishedConfig struct {
 }
 
 // records returns what workers may hold, by ordinal. No worker has confirmed anything yet.
-func (p publishedConfig) records(w workload) []assign.Record {
+func (p publishedConfig) records(w poolWorkload) []assign.Record {
 	records := p.ledger.Records(roster.File{Version: p.version, Workers: p.entries})
 	for n := range records {
 		if !w.usesSlots() {

@@ -92,12 +92,12 @@ func controlledBy(kind, name string, uid types.UID, hash string) *corev1.Pod {
 
 // Pods of other workloads may carry the same labels. They must not be nudged, evicted or counted.
 func TestPodsOfOtherWorkloadsAreNotOwned(t *testing.T) {
-	newOwner := func(kind v1alpha1.WorkloadKind) workload {
-		return workload{kind: kind, object: &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "w", UID: "uid-w"}}}
+	newOwner := func(kind v1alpha1.WorkloadKind) poolWorkload {
+		return poolWorkload{kind: kind, object: &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "w", UID: "uid-w"}}}
 	}
 	set, deployment := newOwner(v1alpha1.WorkloadStatefulSet), newOwner(v1alpha1.WorkloadDeployment)
 	for reason, c := range map[string]struct {
-		of       workload
+		of       poolWorkload
 		pod      *corev1.Pod
 		disowned bool
 	}{

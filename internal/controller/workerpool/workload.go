@@ -20,8 +20,8 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/survey"
 )
 
-// workload is the StatefulSet or Deployment whose pods are the workers.
-type workload struct {
+// poolWorkload is the StatefulSet or Deployment whose pods are the workers.
+type poolWorkload struct {
 	object       client.Object
 	kind         v1alpha1.WorkloadKind
 	replicas     int // the requested number
@@ -31,15 +31,15 @@ type workload struct {
 }
 
 // usesSlots reports whether we assign slots to pods, because they have no ordinals.
-func (w workload) usesSlots() bool { return w.kind == v1alpha1.WorkloadDeployment }
+func (w poolWorkload) usesSlots() bool { return w.kind == v1alpha1.WorkloadDeployment }
 
 // expectsOrdinal reports whether the workload requires a pod with that ordinal.
-func (w workload) expectsOrdinal(ordinal int) bool {
+func (w poolWorkload) expectsOrdinal(ordinal int) bool {
 	return ordinal >= w.firstOrdinal && ordinal < w.firstOrdinal+w.replicas
 }
 
 // ordinalOf returns the ordinal of a StatefulSet's pod by name, or -1.
-func (w workload) ordinalOf(pod string) int {
+func (w poolWorkload) ordinalOf(pod string) int {
 	ordinal, err := strconv.Atoi(strings.TrimPrefix(pod, w.object.GetName()+"-"))
 	if err != nil {
 		return -1
@@ -48,17 +48,17 @@ func (w workload) ordinalOf(pod string) int {
 }
 
 // findWorkload finds the workload of a pool, unless another pool uses it.
-func (r *reconciler) findWorkload(ctx context.Context, pool *v1alpha1.WorkerPool) (workload, *problem, error) {
+func (r *reconciler) findWorkload(ctx context.Context, pool *v1alpha1.WorkerPool) (poolWorkload, *problem, error) {
 	if pool.Spec.Config.Layout == v1alpha1.LayoutPerWorker && r.perWorkerUnsupported != "" {
-		return workload{}, newProblem(v1alpha1.ReasonNotSupported, "config.layout PerWorker is not supported by this operator: %s: delete this WorkerPool and create another with Shared", r.perWorkerUnsupported), nil
+		return poolWorkload{}, newProblem(v1alpha1.ReasonNotSupported, "config.layout PerWorker is not supported by this operator: %s: delete this WorkerPool and create another with Shared", r.perWorkerUnsupported), nil
 	}
 	ref := pool.Spec.Workers
 	pools := &v1alpha1.WorkerPoolList{}
 	if err := r.client.List(ctx, pools, client.InNamespace(pool.Namespace), client.MatchingFields{workloadIndex: workloadKey(ref.Kind, ref.Name)}); err != nil {
-		return workload{}, nil, fmt.Errorf("list pools of %s %q: %w", ref.Kind, ref.Name, err)
+		return poolWorkload{}, nil, fmt.Errorf("list pools of %s %q: %w", ref.Kind, ref.Name, err)
 	}
 	if first := slices.MinFunc(append(pools.Items, *pool), comparePools); first.UID != pool.UID {
-		return workload{}, newProblem(v1alpha1.ReasonWorkloadTaken, "%s %q has a pool already, %q: delete one of the two", ref.Kind, ref.Name, first.Name), nil
+		return poolWorkload{}, newProblem(v1alpha1.ReasonWorkloadTaken, "%s %q has a pool already, %q: delete one of the two", ref.Kind, ref.Name, first.Name), nil
 	}
 	result, err := r.getWorkload(ctx, client.ObjectKey{Namespace: pool.Namespace, Name: ref.Name}, ref.Kind)
 	if apierrors.IsNotFound(err) {
@@ -96,15 +96,15 @@ func comparePools(a, b v1alpha1.WorkerPool) int {
 	)
 }
 
-func (r *reconciler) getWorkload(ctx context.Context, key client.ObjectKey, kind v1alpha1.WorkloadKind) (workload, error) {
+func (r *reconciler) getWorkload(ctx context.Context, key client.ObjectKey, kind v1alpha1.WorkloadKind) (poolWorkload, error) {
 	if kind == v1alpha1.WorkloadDeployment {
 		object := &appsv1.Deployment{}
 		err := r.client.Get(ctx, key, object)
-		return workload{object: object, kind: kind, replicas: int(ptr.Deref(object.Spec.Replicas, 1)), selector: object.Spec.Selector}, err
+		return poolWorkload{object: object, kind: kind, replicas: int(ptr.Deref(object.Spec.Replicas, 1)), selector: object.Spec.Selector}, err
 	}
 	object := &appsv1.StatefulSet{}
 	err := r.client.Get(ctx, key, object)
-	result := workload{
+	result := poolWorkload{
 		object: object, kind: v1alpha1.WorkloadStatefulSet, replicas: int(ptr.Deref(object.Spec.Replicas, 1)), selector: object.Spec.Selector,
 		specObserved: object.Status.ObservedGeneration >= object.Generation,
 	}
@@ -115,7 +115,7 @@ func (r *reconciler) getWorkload(ctx context.Context, key client.ObjectKey, kind
 }
 
 // listPods returns the pods of the workload from the cache.
-func (r *reconciler) listPods(ctx context.Context, w workload) ([]*corev1.Pod, error) {
+func (r *reconciler) listPods(ctx context.Context, w poolWorkload) ([]*corev1.Pod, error) {
 	pods, err := r.workloadPods(ctx, survey.Key{Kind: w.kind, NamespacedName: client.ObjectKeyFromObject(w.object)})
 	if err != nil {
 		return nil, fmt.Errorf("list pods of %q: %w", w.object.GetName(), err)
@@ -124,7 +124,7 @@ func (r *reconciler) listPods(ctx context.Context, w workload) ([]*corev1.Pod, e
 }
 
 // listLivePods returns the pods of the workload from the API server.
-func (r *reconciler) listLivePods(ctx context.Context, w workload) ([]*corev1.Pod, error) {
+func (r *reconciler) listLivePods(ctx context.Context, w poolWorkload) ([]*corev1.Pod, error) {
 	selector, err := metav1.LabelSelectorAsSelector(w.selector)
 	if err != nil {
 		return nil, fmt.Errorf("read selector of %q: %w", w.object.GetName(), err)
@@ -141,7 +141,7 @@ func (r *reconciler) listLivePods(ctx context.Context, w workload) ([]*corev1.Po
 }
 
 // doesNotOwn reports whether the workload does not control a pod.
-func (w workload) doesNotOwn(pod *corev1.Pod) bool {
+func (w poolWorkload) doesNotOwn(pod *corev1.Pod) bool {
 	key, owned := survey.OwnerOf(pod)
 	return !owned || key.Kind != w.kind || key.Name != w.object.GetName() || !w.usesSlots() && metav1.GetControllerOfNoCopy(pod).UID != w.object.GetUID()
 }

@@ -149,7 +149,7 @@ func TestRevisionThatIsThereAlreadyIsAConflict(t *testing.T) {
 func scalingPlanner(kind v1alpha1.WorkloadKind, replicas int32, records ...assign.Record) *planner {
 	pool := &v1alpha1.WorkerPool{}
 	pool.Spec.Replicas = &replicas
-	return &planner{pool: pool, snapshot: poolSnapshot{workload: workload{object: &appsv1.StatefulSet{}, kind: kind, replicas: 3}}, records: records}
+	return &planner{pool: pool, snapshot: poolSnapshot{workload: poolWorkload{object: &appsv1.StatefulSet{}, kind: kind, replicas: 3}}, records: records}
 }
 
 func recordOf(ordinal int, jobs ...string) assign.Record {
@@ -171,7 +171,7 @@ func TestPoolIsNotScaledBelowWorkersThatHoldJobs(t *testing.T) {
 		"fewer, the last one may hold":       {scalingPlanner(v1alpha1.WorkloadStatefulSet, 1, recordOf(0, "a"), recordOf(1), revoked), 0},
 		"a Deployment waits for all":         {scalingPlanner(v1alpha1.WorkloadDeployment, 1, recordOf(0, "a"), recordOf(1, "b"), recordOf(2)), 0},
 		"a Deployment whose rest is free":    {scalingPlanner(v1alpha1.WorkloadDeployment, 1, recordOf(0, "a"), recordOf(1), recordOf(2)), 1},
-		"the number of workers is not given": {&planner{pool: &v1alpha1.WorkerPool{}, snapshot: poolSnapshot{workload: workload{replicas: 3}}}, 0},
+		"the number of workers is not given": {&planner{pool: &v1alpha1.WorkerPool{}, snapshot: poolSnapshot{workload: poolWorkload{replicas: 3}}}, 0},
 	} {
 		t.Run(reason, func(t *testing.T) {
 			c.draft.planScale()
