@@ -17,6 +17,7 @@ import (
 
 	"github.com/swarm-io/swarm-operator/internal/spread"
 	"github.com/swarm-io/swarm-operator/internal/survey"
+	"github.com/swarm-io/swarm-operator/internal/testkit/build"
 )
 
 // newTestAllocator returns a desk that reads this cache, with time stopped at noon.
@@ -88,7 +89,7 @@ func TestRepeatedRequestGetsTheSameAnswer(t *testing.T) {
 
 func TestOnlyManagedWorkloadsArePlaced(t *testing.T) {
 	choosy := deployment(10, spreadAnnotations(tenOf4))
-	choosy.Spec.Template.Spec.NodeSelector = map[string]string{capacityTypeLabel: "spot"}
+	choosy.Spec.Template.Spec.NodeSelector = map[string]string{build.CapacityType: "spot"}
 	numberless := spreadAnnotations(tenOf4)
 	delete(numberless, "swarm.io/min-on-demand")
 	delete(numberless, "swarm.io/spot-percentage")
@@ -171,7 +172,7 @@ func TestPodsMadeWithoutUsCountForTheirNodes(t *testing.T) {
 		node *corev1.Node
 		want int
 	}{
-		{&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "some-node", Labels: map[string]string{capacityTypeLabel: "spot"}}}, 0},
+		{&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "some-node", Labels: map[string]string{build.CapacityType: "spot"}}}, 0},
 		{&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "some-node"}}, 2},
 		{&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "another"}}, 2}, // a missing node counts as on-demand
 	} {

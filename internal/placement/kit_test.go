@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	appsv1 "k8s.io/api/apps/v1"
@@ -16,28 +15,21 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/limit"
 	"github.com/swarm-io/swarm-operator/internal/spread"
 	"github.com/swarm-io/swarm-operator/internal/survey"
+	"github.com/swarm-io/swarm-operator/internal/testkit/build"
 )
-
-const capacityTypeLabel = "karpenter.sh/capacity-type"
 
 var (
-	noon   = time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
-	tenOf4 = spread.Policy{MinOnDemand: 4, SpotPercent: 100}
-	web    = survey.Key{Kind: v1alpha1.WorkloadDeployment, NamespacedName: types.NamespacedName{Namespace: "shop", Name: "web"}}
-	db     = survey.Key{Kind: v1alpha1.WorkloadStatefulSet, NamespacedName: types.NamespacedName{Namespace: "shop", Name: "db"}}
+	noon, web, db = build.Noon, build.Web, build.DB
+	newPod        = build.Pod
+	testSettings  = build.Settings
+	tenOf4        = spread.Policy{MinOnDemand: 4, SpotPercent: 100}
 )
-
-// testSettings returns the default settings.
-func testSettings() survey.Settings {
-	return survey.Settings{Prefix: v1alpha1.Prefix, Spot: []survey.Label{{Key: capacityTypeLabel, Value: "spot"}}, OnDemand: []survey.Label{{Key: capacityTypeLabel, Value: "on-demand"}}}
-}
 
 // spreadAnnotations returns the annotations of a workload that wants to be spread.
 func spreadAnnotations(policy spread.Policy) map[string]string {
@@ -57,17 +49,6 @@ func statefulSet(first int, annotations map[string]string) *appsv1.StatefulSet {
 	return &appsv1.StatefulSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: db.Namespace, Name: db.Name, Annotations: annotations},
 		Spec:       appsv1.StatefulSetSpec{Replicas: new(int32(3)), Ordinals: &appsv1.StatefulSetOrdinals{Start: int32(first)}},
-	}
-}
-
-// newPod returns a pod of the Deployment, created from the template with that hash.
-func newPod(name, hash string, annotations map[string]string) *corev1.Pod {
-	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: web.Namespace, Name: name, Annotations: annotations, Labels: map[string]string{"pod-template-hash": hash}, CreationTimestamp: metav1.Time{Time: noon},
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: web.Name + "-" + hash, Controller: new(true)}},
-		},
-		Spec: corev1.PodSpec{NodeName: "some-node"},
 	}
 }
 

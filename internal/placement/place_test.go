@@ -14,6 +14,7 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/spread"
 	"github.com/swarm-io/swarm-operator/internal/survey"
+	"github.com/swarm-io/swarm-operator/internal/testkit/build"
 	_ "github.com/swarm-io/swarm-operator/internal/testkit/property" // a fixed seed
 )
 
@@ -23,8 +24,8 @@ const preemptible = "cloud.example/preemptible"
 func multiLabelSettings() survey.Settings {
 	return survey.Settings{
 		Prefix:   "spread.example/",
-		Spot:     []survey.Label{{Key: capacityTypeLabel, Value: "spot"}, {Key: preemptible, Value: "true"}, {Key: capacityTypeLabel, Value: "preemptible"}},
-		OnDemand: []survey.Label{{Key: capacityTypeLabel, Value: "on-demand"}, {Key: capacityTypeLabel, Value: "reserved"}},
+		Spot:     []survey.Label{{Key: build.CapacityType, Value: "spot"}, {Key: preemptible, Value: "true"}, {Key: build.CapacityType, Value: "preemptible"}},
+		OnDemand: []survey.Label{{Key: build.CapacityType, Value: "on-demand"}, {Key: build.CapacityType, Value: "reserved"}},
 	}
 }
 
@@ -42,7 +43,7 @@ func term(expressions ...corev1.NodeSelectorRequirement) corev1.NodeSelectorTerm
 
 // requiring returns a pod with node requirements of its owner.
 func requiring(terms ...corev1.NodeSelectorTerm) *corev1.Pod {
-	pod := newPod("", "abc", nil)
+	pod := build.Pod("", "abc", nil)
 	pod.Spec = corev1.PodSpec{Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms}}}}
 	return pod
 }
@@ -59,8 +60,8 @@ func TestNodesAreRequired(t *testing.T) {
 	}
 	bare, halfway, further := requiring(), requiring(), requiring()
 	bare.Spec.Affinity, halfway.Spec.Affinity.NodeAffinity, further.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution = nil, nil, nil
-	spot, onDemand := in(capacityTypeLabel, "spot"), notIn(capacityTypeLabel, "spot")
-	manySpot, manyOnDemand := in(capacityTypeLabel, "spot", "preemptible"), []corev1.NodeSelectorRequirement{notIn(capacityTypeLabel, "spot", "preemptible"), notIn(preemptible, "true")}
+	spot, onDemand := in(build.CapacityType, "spot"), notIn(build.CapacityType, "spot")
+	manySpot, manyOnDemand := in(build.CapacityType, "spot", "preemptible"), []corev1.NodeSelectorRequirement{notIn(build.CapacityType, "spot", "preemptible"), notIn(preemptible, "true")}
 	for _, c := range []struct {
 		reason   string
 		pod      *corev1.Pod
@@ -68,24 +69,24 @@ func TestNodesAreRequired(t *testing.T) {
 		settings survey.Settings
 		want     []corev1.NodeSelectorTerm
 	}{
-		{"no affinity at all", bare, spread.Spot, testSettings(), []corev1.NodeSelectorTerm{term(spot)}},
-		{"affinity of other kinds", halfway, spread.OnDemand, testSettings(), []corev1.NodeSelectorTerm{term(onDemand)}},
-		{"nothing required", further, spread.Spot, testSettings(), []corev1.NodeSelectorTerm{term(spot)}},
-		{"an empty list", requiring(), spread.OnDemand, testSettings(), []corev1.NodeSelectorTerm{term(onDemand)}},
-		{"one term", requiring(term(zone, disk)), spread.Spot, testSettings(), []corev1.NodeSelectorTerm{term(zone, disk, spot)}},
-		{"alternatives", requiring(term(zone), term(disk)), spread.OnDemand, testSettings(), []corev1.NodeSelectorTerm{term(zone, onDemand), term(disk, onDemand)}},
-		{"a term of fields", requiring(named), spread.Spot, testSettings(), []corev1.NodeSelectorTerm{narrower(named, spot)}},
-		{"a term that matches no node", requiring(corev1.NodeSelectorTerm{}, term(zone)), spread.Spot, testSettings(), []corev1.NodeSelectorTerm{{}, term(zone, spot)}},
-		{"no term that matches a node", requiring(corev1.NodeSelectorTerm{}), spread.Spot, testSettings(), []corev1.NodeSelectorTerm{{}}},
+		{"no affinity at all", bare, spread.Spot, build.Settings(), []corev1.NodeSelectorTerm{term(spot)}},
+		{"affinity of other kinds", halfway, spread.OnDemand, build.Settings(), []corev1.NodeSelectorTerm{term(onDemand)}},
+		{"nothing required", further, spread.Spot, build.Settings(), []corev1.NodeSelectorTerm{term(spot)}},
+		{"an empty list", requiring(), spread.OnDemand, build.Settings(), []corev1.NodeSelectorTerm{term(onDemand)}},
+		{"one term", requiring(term(zone, disk)), spread.Spot, build.Settings(), []corev1.NodeSelectorTerm{term(zone, disk, spot)}},
+		{"alternatives", requiring(term(zone), term(disk)), spread.OnDemand, build.Settings(), []corev1.NodeSelectorTerm{term(zone, onDemand), term(disk, onDemand)}},
+		{"a term of fields", requiring(named), spread.Spot, build.Settings(), []corev1.NodeSelectorTerm{narrower(named, spot)}},
+		{"a term that matches no node", requiring(corev1.NodeSelectorTerm{}, term(zone)), spread.Spot, build.Settings(), []corev1.NodeSelectorTerm{{}, term(zone, spot)}},
+		{"no term that matches a node", requiring(corev1.NodeSelectorTerm{}), spread.Spot, build.Settings(), []corev1.NodeSelectorTerm{{}}},
 		{"several keys are alternatives", requiring(), spread.Spot, multiLabelSettings(), []corev1.NodeSelectorTerm{term(manySpot), term(in(preemptible, "true"))}},
 		{"several keys for each term", requiring(term(zone), named), spread.Spot, multiLabelSettings(), []corev1.NodeSelectorTerm{
 			term(zone, manySpot), term(zone, in(preemptible, "true")), narrower(named, manySpot), narrower(named, in(preemptible, "true"))}},
 		{"none of several keys", requiring(term(zone), term(disk)), spread.OnDemand, multiLabelSettings(), []corev1.NodeSelectorTerm{term(slices.Concat([]corev1.NodeSelectorRequirement{zone}, manyOnDemand)...), term(slices.Concat([]corev1.NodeSelectorRequirement{disk}, manyOnDemand)...)}},
-		{"the same twice", requiring(term(zone), term(zone)), spread.Spot, testSettings(), []corev1.NodeSelectorTerm{term(zone, spot)}},
-		{"placed before", requiring(term(zone, spot)), spread.Spot, testSettings(), []corev1.NodeSelectorTerm{term(zone, spot)}},
-		{"placed for the other class before", requiring(term(zone, spot), term(disk, spot)), spread.OnDemand, testSettings(), []corev1.NodeSelectorTerm{term(zone, onDemand), term(disk, onDemand)}},
+		{"the same twice", requiring(term(zone), term(zone)), spread.Spot, build.Settings(), []corev1.NodeSelectorTerm{term(zone, spot)}},
+		{"placed before", requiring(term(zone, spot)), spread.Spot, build.Settings(), []corev1.NodeSelectorTerm{term(zone, spot)}},
+		{"placed for the other class before", requiring(term(zone, spot), term(disk, spot)), spread.OnDemand, build.Settings(), []corev1.NodeSelectorTerm{term(zone, onDemand), term(disk, onDemand)}},
 		{"nothing but our own", requiring(term(manySpot), term(in(preemptible, "true"))), spread.OnDemand, multiLabelSettings(), []corev1.NodeSelectorTerm{term(manyOnDemand...)}},
-		{"much like our own", requiring(term(in(capacityTypeLabel, "spot", "gold"))), spread.Spot, testSettings(), []corev1.NodeSelectorTerm{term(in(capacityTypeLabel, "spot", "gold"), spot)}},
+		{"much like our own", requiring(term(in(build.CapacityType, "spot", "gold"))), spread.Spot, build.Settings(), []corev1.NodeSelectorTerm{term(in(build.CapacityType, "spot", "gold"), spot)}},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
 			pod := c.pod.DeepCopy()
@@ -100,7 +101,7 @@ func TestNodesAreRequired(t *testing.T) {
 
 func TestClassesWithoutLabelsRequireNothing(t *testing.T) {
 	for _, class := range []spread.Class{spread.Spot, spread.OnDemand} {
-		pod := newPod("", "abc", nil)
+		pod := build.Pod("", "abc", nil)
 		if Place(pod, class, 3, survey.Settings{}); pod.Spec.Affinity != nil || pod.Spec.Tolerations != nil {
 			t.Errorf("%s: got %+v", class, pod.Spec)
 		}
@@ -108,7 +109,7 @@ func TestClassesWithoutLabelsRequireNothing(t *testing.T) {
 }
 
 func TestTaintsOfTheClassAreTolerated(t *testing.T) {
-	ours := corev1.Toleration{Key: capacityTypeLabel, Operator: corev1.TolerationOpEqual, Value: "spot", Effect: corev1.TaintEffectNoSchedule}
+	ours := corev1.Toleration{Key: build.CapacityType, Operator: corev1.TolerationOpEqual, Value: "spot", Effect: corev1.TaintEffectNoSchedule}
 	other := corev1.Toleration{Key: "gpu", Operator: corev1.TolerationOpExists}
 	all, brief := corev1.Toleration{Operator: corev1.TolerationOpExists}, ours
 	brief.Effect = corev1.TaintEffectNoExecute
@@ -123,10 +124,10 @@ func TestTaintsOfTheClassAreTolerated(t *testing.T) {
 		{"another effect", []corev1.Toleration{brief}, []corev1.Toleration{brief, ours}},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
-			pod := newPod("", "abc", nil)
+			pod := build.Pod("", "abc", nil)
 			pod.Spec.Tolerations = c.has
 			for range 2 {
-				if Place(pod, spread.Spot, 3, testSettings()); !reflect.DeepEqual(pod.Spec.Tolerations, c.want) {
+				if Place(pod, spread.Spot, 3, build.Settings()); !reflect.DeepEqual(pod.Spec.Tolerations, c.want) {
 					t.Fatalf("got %+v", pod.Spec.Tolerations)
 				}
 			}
@@ -152,19 +153,19 @@ func TestPlacementAnnotations(t *testing.T) {
 		{"a template that pretends", v1alpha1.WorkloadDeployment, map[string]string{number: "first", class: "gold"}, map[string]string{number: "3", class: "spot", cost: "-3"}},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
-			pod := newPod("", "abc", maps.Clone(c.has))
+			pod := build.Pod("", "abc", maps.Clone(c.has))
 			if c.owner == v1alpha1.WorkloadStatefulSet {
 				pod.OwnerReferences = []metav1.OwnerReference{{Kind: "StatefulSet", Name: "db", Controller: new(true)}}
 			}
 			for range 2 {
-				if Place(pod, spread.Spot, 3, testSettings()); !maps.Equal(pod.Annotations, c.want) {
+				if Place(pod, spread.Spot, 3, build.Settings()); !maps.Equal(pod.Annotations, c.want) {
 					t.Fatalf("got %v", pod.Annotations)
 				}
 			}
 		})
 	}
-	first := newPod("", "abc", nil)
-	if Place(first, spread.OnDemand, 0, testSettings()); first.Annotations[cost] != "0" {
+	first := build.Pod("", "abc", nil)
+	if Place(first, spread.OnDemand, 0, build.Settings()); first.Annotations[cost] != "0" {
 		t.Errorf("the first pod costs %q, which the API server refuses", first.Annotations[cost])
 	}
 }
@@ -180,7 +181,7 @@ func drawTerms(t *rapid.T) []corev1.NodeSelectorTerm {
 
 func drawNode(t *rapid.T) *corev1.Node {
 	labels := map[string]string{}
-	for key, values := range map[string][]string{"zone": {"a", "b", "c"}, "disk": {"ssd", "hdd"}, capacityTypeLabel: {"spot", "preemptible", "on-demand", "?"}, preemptible: {"true", "false"}} {
+	for key, values := range map[string][]string{"zone": {"a", "b", "c"}, "disk": {"ssd", "hdd"}, build.CapacityType: {"spot", "preemptible", "on-demand", "?"}, preemptible: {"true", "false"}} {
 		if rapid.Bool().Draw(t, "has "+key) {
 			labels[key] = rapid.SampledFrom(values).Draw(t, key)
 		}
@@ -200,9 +201,9 @@ func matches(t *rapid.T, pod *corev1.Pod, node *corev1.Node) bool {
 // elsewhere in between, and placing it again changes nothing.
 func TestPlaceOnlyRestrictsToTheClass(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		settings := rapid.SampledFrom([]survey.Settings{testSettings(), multiLabelSettings()}).Draw(t, "settings")
+		settings := rapid.SampledFrom([]survey.Settings{build.Settings(), multiLabelSettings()}).Draw(t, "settings")
 		class := rapid.SampledFrom([]spread.Class{spread.Spot, spread.OnDemand})
-		before := newPod("", "abc", nil)
+		before := build.Pod("", "abc", nil)
 		if terms := drawTerms(t); len(terms) > 0 {
 			before = requiring(terms...)
 		}

@@ -17,11 +17,13 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/swarm-io/swarm-operator/internal/spread"
 	"github.com/swarm-io/swarm-operator/internal/survey"
+	"github.com/swarm-io/swarm-operator/internal/testkit/build"
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
@@ -40,6 +42,8 @@ func placerReturning(answer Placement, err error) *recordingPlacer {
 	return &recordingPlacer{place: func(context.Context) (Placement, error) { return answer, err }}
 }
 
+var errPlacer = errors.New("broken")
+
 var onSpot = Placement{Managed: true, Number: 3, Class: spread.Spot}
 
 // A counter is the webhook's handler. The namespace shop is in scope, elsewhere is not.
@@ -54,8 +58,9 @@ func newTestWebhook(t *testing.T, placer Placer, settings survey.Settings) testW
 	if err := corev1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	fake := newFakeCache(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: map[string]string{"team": "a"}}}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "elsewhere"}})
-	scope := InScope(fake, kit.NewScope(labels.SelectorFromSet(labels.Set{"team": "a"})))
+	inScope := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: map[string]string{"team": "a"}}}
+	reader := fake.NewClientBuilder().WithObjects(inScope, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "elsewhere"}}).Build()
+	scope := InScope(reader, kit.NewScope(labels.SelectorFromSet(labels.Set{"team": "a"})))
 	return testWebhook{Pods(placer, scheme, settings, scope, registry), registry}
 }
 
@@ -95,7 +100,7 @@ func (w testWebhook) outcome(t *testing.T) outcome {
 }
 
 func TestHandle(t *testing.T) {
-	pod := newPod("", "abc", nil)
+	pod := build.Pod("", "abc", nil)
 	orphan, job, bound := pod.DeepCopy(), pod.DeepCopy(), creation(t, pod)
 	orphan.OwnerReferences, job.OwnerReferences[0].Kind = nil, "Job"
 	bound.Object.Raw = []byte(strings.Replace(string(bound.Object.Raw), `"spec":{`, `"spec":{"nodeName":"n",`, 1))
@@ -104,7 +109,7 @@ func TestHandle(t *testing.T) {
 		by(&request)
 		return request
 	}
-	readOnly := testSettings()
+	readOnly := build.Settings()
 	readOnly.ReadOnly = true
 	for _, c := range []struct {
 		reason   string
@@ -114,20 +119,20 @@ func TestHandle(t *testing.T) {
 		want     outcome
 		asked    bool
 	}{
-		{"a pod of a managed workload", creation(t, pod), placerReturning(onSpot, nil), testSettings(), outcomePlaced, true},
-		{"a pod of another workload", creation(t, pod), placerReturning(Placement{}, nil), testSettings(), outcomePassed, true},
-		{"a pod without an owner", creation(t, orphan), placerReturning(onSpot, nil), testSettings(), outcomePassed, false},
-		{"a Job's pod", creation(t, job), placerReturning(onSpot, nil), testSettings(), outcomePassed, false},
-		{"a pod that names its node", bound, placerReturning(onSpot, nil), testSettings(), outcomePassed, false},
-		{"an update", changed(func(r *admission.Request) { r.Operation = admissionv1.Update }), placerReturning(onSpot, nil), testSettings(), outcomePassed, false},
-		{"a deletion", changed(func(r *admission.Request) { r.Operation, r.Object.Raw = admissionv1.Delete, nil }), placerReturning(onSpot, nil), testSettings(), outcomePassed, false},
-		{"an eviction", changed(func(r *admission.Request) { r.SubResource = "eviction" }), placerReturning(onSpot, nil), testSettings(), outcomePassed, false},
-		{"another namespace", changed(func(r *admission.Request) { r.Namespace = "elsewhere" }), placerReturning(onSpot, nil), testSettings(), outcomePassed, false},
-		{"a namespace that is not known yet", changed(func(r *admission.Request) { r.Namespace = "new" }), placerReturning(onSpot, nil), testSettings(), outcomePassed, false},
+		{"a pod of a managed workload", creation(t, pod), placerReturning(onSpot, nil), build.Settings(), outcomePlaced, true},
+		{"a pod of another workload", creation(t, pod), placerReturning(Placement{}, nil), build.Settings(), outcomePassed, true},
+		{"a pod without an owner", creation(t, orphan), placerReturning(onSpot, nil), build.Settings(), outcomePassed, false},
+		{"a Job's pod", creation(t, job), placerReturning(onSpot, nil), build.Settings(), outcomePassed, false},
+		{"a pod that names its node", bound, placerReturning(onSpot, nil), build.Settings(), outcomePassed, false},
+		{"an update", changed(func(r *admission.Request) { r.Operation = admissionv1.Update }), placerReturning(onSpot, nil), build.Settings(), outcomePassed, false},
+		{"a deletion", changed(func(r *admission.Request) { r.Operation, r.Object.Raw = admissionv1.Delete, nil }), placerReturning(onSpot, nil), build.Settings(), outcomePassed, false},
+		{"an eviction", changed(func(r *admission.Request) { r.SubResource = "eviction" }), placerReturning(onSpot, nil), build.Settings(), outcomePassed, false},
+		{"another namespace", changed(func(r *admission.Request) { r.Namespace = "elsewhere" }), placerReturning(onSpot, nil), build.Settings(), outcomePassed, false},
+		{"a namespace that is not known yet", changed(func(r *admission.Request) { r.Namespace = "new" }), placerReturning(onSpot, nil), build.Settings(), outcomePassed, false},
 		{"read only", creation(t, pod), placerReturning(onSpot, nil), readOnly, outcomePassed, false},
-		{"what is no pod", changed(func(r *admission.Request) { r.Object.Raw = []byte("{") }), placerReturning(onSpot, nil), testSettings(), outcomeFailed, false},
-		{"a failure of ours", creation(t, pod), placerReturning(onSpot, errBroken), testSettings(), outcomeFailed, true},
-		{"a panic of ours", creation(t, pod), &recordingPlacer{place: func(context.Context) (Placement, error) { panic("oh") }}, testSettings(), outcomeFailed, true},
+		{"what is no pod", changed(func(r *admission.Request) { r.Object.Raw = []byte("{") }), placerReturning(onSpot, nil), build.Settings(), outcomeFailed, false},
+		{"a failure of ours", creation(t, pod), placerReturning(onSpot, errPlacer), build.Settings(), outcomeFailed, true},
+		{"a panic of ours", creation(t, pod), &recordingPlacer{place: func(context.Context) (Placement, error) { panic("oh") }}, build.Settings(), outcomeFailed, true},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
 			webhook := newTestWebhook(t, c.asker, c.settings)
@@ -143,20 +148,20 @@ func TestHandle(t *testing.T) {
 }
 
 func TestRequestToPlacer(t *testing.T) {
-	ofSet := newPod("db-0", "", nil)
+	ofSet := build.Pod("db-0", "", nil)
 	ofSet.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "db", Controller: new(true)}}
 	for _, c := range []struct {
 		pod  *corev1.Pod
 		dry  *bool
 		want Request
 	}{
-		{newPod("", "abc", nil), nil, Request{Workload: web, TemplateHash: "abc", UID: "u"}},
-		{newPod("", "abc", nil), new(true), Request{Workload: web, TemplateHash: "abc", UID: "u", DryRun: true}},
-		{ofSet, new(false), Request{Workload: db, PodName: "db-0", UID: "u"}},
+		{build.Pod("", "abc", nil), nil, Request{Workload: build.Web, TemplateHash: "abc", UID: "u"}},
+		{build.Pod("", "abc", nil), new(true), Request{Workload: build.Web, TemplateHash: "abc", UID: "u", DryRun: true}},
+		{ofSet, new(false), Request{Workload: build.DB, PodName: "db-0", UID: "u"}},
 	} {
 		placer, request := placerReturning(onSpot, nil), creation(t, c.pod)
 		request.DryRun = c.dry
-		newTestWebhook(t, placer, testSettings()).Handle(t.Context(), request)
+		newTestWebhook(t, placer, build.Settings()).Handle(t.Context(), request)
 		if len(placer.requests) != 1 || placer.requests[0] != c.want {
 			t.Errorf("asked %+v, want %+v", placer.requests, c.want)
 		}
@@ -165,9 +170,9 @@ func TestRequestToPlacer(t *testing.T) {
 
 // Fields that this program does not know are preserved.
 func TestOnlyPlacementIsPatched(t *testing.T) {
-	request := creation(t, newPod("", "abc", map[string]string{"own": "x"}))
+	request := creation(t, build.Pod("", "abc", map[string]string{"own": "x"}))
 	request.Object.Raw = []byte(strings.Replace(string(request.Object.Raw), `"spec":{`, `"spec":{"ofTomorrow":{"a":1},`, 1))
-	answer := newTestWebhook(t, placerReturning(onSpot, nil), testSettings()).Handle(t.Context(), request)
+	answer := newTestWebhook(t, placerReturning(onSpot, nil), build.Settings()).Handle(t.Context(), request)
 	var patches []struct{ Op, Path string }
 	if err := json.Unmarshal(answer.Patch, &patches); err != nil {
 		t.Fatal(err)
@@ -189,8 +194,8 @@ func TestFailuresAreLoggedRarely(t *testing.T) {
 		lines := 0
 		webhook := newTestWebhook(t, &recordingPlacer{place: func(ctx context.Context) (Placement, error) {
 			<-ctx.Done()
-			return Placement{}, errors.Join(errBroken, ctx.Err())
-		}}, testSettings())
+			return Placement{}, errors.Join(errPlacer, ctx.Err())
+		}}, build.Settings())
 		webhook.LogConstructor = func(logr.Logger, *admission.Request) logr.Logger {
 			return funcr.New(func(_, line string) {
 				if lines++; !strings.Contains(line, "broken") {
@@ -199,7 +204,7 @@ func TestFailuresAreLoggedRarely(t *testing.T) {
 			}, funcr.Options{})
 		}
 		for range 25 { // of a second each
-			if answer := webhook.Handle(t.Context(), creation(t, newPod("", "abc", nil))); !answer.Allowed {
+			if answer := webhook.Handle(t.Context(), creation(t, build.Pod("", "abc", nil))); !answer.Allowed {
 				t.Errorf("got %+v", answer)
 			}
 		}
@@ -211,12 +216,12 @@ func TestFailuresAreLoggedRarely(t *testing.T) {
 
 // A caller other than the API server writes megabytes into the fields that identify a request.
 func TestLogLinesOfRequestsAreShort(t *testing.T) {
-	webhook, line := newTestWebhook(t, placerReturning(Placement{}, errBroken), testSettings()), ""
+	webhook, line := newTestWebhook(t, placerReturning(Placement{}, errPlacer), build.Settings()), ""
 	construct := webhook.LogConstructor
 	webhook.LogConstructor = func(_ logr.Logger, request *admission.Request) logr.Logger {
 		return construct(funcr.New(func(_, text string) { line = text }, funcr.Options{}), request)
 	}
-	request := creation(t, newPod("", "abc", nil))
+	request := creation(t, build.Pod("", "abc", nil))
 	request.UID = types.UID(strings.Repeat("u", 1<<20))
 	webhook.Handle(t.Context(), request)
 	if len(line) > 4<<10 || !strings.Contains(line, "passes without a place") {

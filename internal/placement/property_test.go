@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/swarm-io/swarm-operator/internal/spread"
+	_ "github.com/swarm-io/swarm-operator/internal/testkit/property" // a fixed seed
 )
 
 // A move is the next step of a ReplicaSet's controller: it wants a number of replicas, after losing some of its pods.

@@ -1,0 +1,43 @@
+// Package build builds objects for unit tests. What a test does not name has the value that an ordinary object would have.
+package build
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/survey"
+)
+
+// CapacityType is the label by which Settings tells spot from on-demand nodes.
+const CapacityType = "karpenter.sh/capacity-type"
+
+// Noon is when pods are created.
+var Noon = time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
+
+// Web is a Deployment and DB a StatefulSet.
+var (
+	Web = survey.Key{Kind: v1alpha1.WorkloadDeployment, NamespacedName: types.NamespacedName{Namespace: "shop", Name: "web"}}
+	DB  = survey.Key{Kind: v1alpha1.WorkloadStatefulSet, NamespacedName: types.NamespacedName{Namespace: "shop", Name: "db"}}
+)
+
+// Settings returns settings with one label for each capacity type.
+func Settings() survey.Settings {
+	return survey.Settings{
+		Prefix: v1alpha1.Prefix, Spot: []survey.Label{{Key: CapacityType, Value: "spot"}}, OnDemand: []survey.Label{{Key: CapacityType, Value: "on-demand"}},
+	}
+}
+
+// Pod returns a pod of Web, created from the template with that hash.
+func Pod(name, hash string, annotations map[string]string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: Web.Namespace, Name: name, Annotations: annotations, Labels: map[string]string{"pod-template-hash": hash}, CreationTimestamp: metav1.Time{Time: Noon},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: Web.Name + "-" + hash, Controller: new(true)}},
+		},
+		Spec: corev1.PodSpec{NodeName: "some-node"},
+	}
+}
