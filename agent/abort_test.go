@@ -6,7 +6,7 @@ import (
 	"os/exec"
 	"testing"
 
-	"github.com/swarm-io/swarm-operator/internal/nonblocking"
+	"github.com/swarm-io/swarm-operator/internal/process/nonblocking"
 )
 
 // Work that cannot be stopped may run elsewhere by now. Only the end of the process ends it.

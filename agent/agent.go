@@ -35,10 +35,10 @@ import (
 	"os"
 	"time"
 
-	"github.com/swarm-io/swarm-operator/agent/internal/duty"
-	"github.com/swarm-io/swarm-operator/agent/internal/uplink"
-	"github.com/swarm-io/swarm-operator/internal/hostclock"
-	"github.com/swarm-io/swarm-operator/internal/nonblocking"
+	"github.com/swarm-io/swarm-operator/agent/internal/connection"
+	"github.com/swarm-io/swarm-operator/agent/internal/session"
+	"github.com/swarm-io/swarm-operator/internal/process/hostclock"
+	"github.com/swarm-io/swarm-operator/internal/process/nonblocking"
 )
 
 // abortLogTimeout is how long a process that must end at once waits for its log.
@@ -122,25 +122,25 @@ func RunWith(ctx context.Context, config Config, handler Handler) error {
 	// The link outlives the context: the last results go over it.
 	linkCtx, closeLink := context.WithCancel(context.WithoutCancel(ctx))
 	defer closeLink()
-	streams, linkClosed := make(chan *uplink.Stream), make(chan struct{})
+	streams, linkClosed := make(chan *connection.Stream), make(chan struct{})
 	go func() {
 		defer close(linkClosed)
-		uplink.Run(linkCtx, config.connectionConfig(), streams)
+		connection.Run(linkCtx, config.connectionConfig(), streams)
 	}()
 	sessionConfig := config.sessionConfig(handler, journal, logQueue)
 	sessionConfig.Process = process
-	duty.Run(ctx, sessionConfig, streams)
+	session.Run(ctx, sessionConfig, streams)
 	closeLink()
 	<-linkClosed
 	return nil
 }
 
-func (c Config) connectionConfig() uplink.Config {
-	return uplink.Config{Addresses: c.Addresses, ServerName: c.ServerName, TokenFile: c.TokenFile, CAFile: c.CAFile, Log: c.log()}
+func (c Config) connectionConfig() connection.Config {
+	return connection.Config{Addresses: c.Addresses, ServerName: c.ServerName, TokenFile: c.TokenFile, CAFile: c.CAFile, Log: c.log()}
 }
 
-func (c Config) sessionConfig(handler Handler, journal duty.Journal, logQueue *nonblocking.Queue) duty.Config {
-	return duty.Config{
+func (c Config) sessionConfig(handler Handler, journal session.Journal, logQueue *nonblocking.Queue) session.Config {
+	return session.Config{
 		Namespace: c.Namespace, Swarm: c.Swarm, Agent: c.Agent, Version: c.Version,
 		Slots: c.Slots, Grace: c.Grace, NewWork: c.newWork(handler), Journal: journal,
 		Log: c.log(), Clock: c.readClock(), Abort: func(reason string) { c.abort(reason, logQueue) }, StuckTimeout: c.stuckTimeout,

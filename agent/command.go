@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/swarm-io/swarm-operator/agent/internal/command"
-	"github.com/swarm-io/swarm-operator/internal/nonblocking"
+	"github.com/swarm-io/swarm-operator/internal/process/nonblocking"
 )
 
 // variablePrefix begins the names of the agent's own variables; a program gets only those that are meant for it.

@@ -17,7 +17,7 @@ import (
 	"github.com/swarm-io/swarm-operator/agent"
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
 	"github.com/swarm-io/swarm-operator/internal/link/linktest"
-	"github.com/swarm-io/swarm-operator/internal/watchdog"
+	"github.com/swarm-io/swarm-operator/internal/process/watchdog"
 )
 
 const lease = 3 * time.Second

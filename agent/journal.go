@@ -10,7 +10,7 @@ import (
 	"time"
 
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
-	"github.com/swarm-io/swarm-operator/internal/nonblocking"
+	"github.com/swarm-io/swarm-operator/internal/process/nonblocking"
 )
 
 // flushTimeout is how long the end of an agent waits for logs and journal to be written.

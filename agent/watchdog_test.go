@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/swarm-io/swarm-operator/internal/hostclock"
 	"github.com/swarm-io/swarm-operator/internal/link/linktest"
+	"github.com/swarm-io/swarm-operator/internal/process/hostclock"
 	"github.com/swarm-io/swarm-operator/internal/testkit/stuck"
 )
 

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/swarm-io/swarm-operator/internal/hostclock"
+	"github.com/swarm-io/swarm-operator/internal/process/hostclock"
 )
 
 // ErrNotLeading is the answer to every write of a process that does not lead, or can no longer be sure that it does.

@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
-	"github.com/swarm-io/swarm-operator/internal/hostclock"
+	"github.com/swarm-io/swarm-operator/internal/process/hostclock"
 )
 
 func TestK10_IdentityAndTerms(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/swarm-io/swarm-operator/internal/nonblocking"
+	"github.com/swarm-io/swarm-operator/internal/process/nonblocking"
 	"github.com/swarm-io/swarm-operator/worker/internal/process"
 )
 

@@ -7,7 +7,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/swarm-io/swarm-operator/internal/nonblocking"
+	"github.com/swarm-io/swarm-operator/internal/process/nonblocking"
 )
 
 // journal writes a line for each start, stop and acknowledgement, as this worker saw them: a witness that does not depend

@@ -29,12 +29,12 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/swarm-io/swarm-operator/internal/hostclock"
-	"github.com/swarm-io/swarm-operator/internal/nonblocking"
-	"github.com/swarm-io/swarm-operator/internal/watchdog"
-	"github.com/swarm-io/swarm-operator/worker/internal/duty"
-	"github.com/swarm-io/swarm-operator/worker/internal/mount"
-	"github.com/swarm-io/swarm-operator/worker/internal/standing"
+	"github.com/swarm-io/swarm-operator/internal/process/hostclock"
+	"github.com/swarm-io/swarm-operator/internal/process/nonblocking"
+	"github.com/swarm-io/swarm-operator/internal/process/watchdog"
+	"github.com/swarm-io/swarm-operator/worker/internal/filewatch"
+	"github.com/swarm-io/swarm-operator/worker/internal/runner"
+	"github.com/swarm-io/swarm-operator/worker/internal/status"
 	"github.com/swarm-io/swarm-operator/worker/lease"
 )
 
@@ -86,7 +86,7 @@ func RunWith(ctx context.Context, config Config, jobs Jobs) error {
 		return err
 	}
 	defer closeJournal()
-	statusHandler := standing.NewHandler(config.Worker, config.PodUID)
+	statusHandler := status.NewHandler(config.Worker, config.PodUID)
 	listener, err := config.listen(ctx)
 	if err != nil {
 		return err
@@ -97,7 +97,7 @@ func RunWith(ctx context.Context, config Config, jobs Jobs) error {
 	go func() { serveDone <- server.Serve(listener) }()
 
 	config.warnWithoutMinVersion()
-	runnerConfig := duty.Config{Worker: config.Worker, Jobs: jobs, Journal: journal, Status: statusHandler, Log: config.log()}
+	runnerConfig := runner.Config{Worker: config.Worker, Jobs: jobs, Journal: journal, Status: statusHandler, Log: config.log()}
 	if command, isCommand := jobs.(*commandJobs); isCommand {
 		runnerConfig.Kill, command.log = command.kill, config.log()
 		defer command.flush(flushTimeout)
@@ -105,14 +105,14 @@ func RunWith(ctx context.Context, config Config, jobs Jobs) error {
 	err = config.runWithLease(ctx, runnerConfig, logQueue)
 	closeErr := server.Close()
 	if serveErr := <-serveDone; !errors.Is(serveErr, http.ErrServerClosed) {
-		err = errors.Join(err, fmt.Errorf("serve %s: %w", standing.PathVersion, serveErr))
+		err = errors.Join(err, fmt.Errorf("serve %s: %w", status.PathVersion, serveErr))
 	}
 	return errors.Join(err, closeErr)
 }
 
 // runWithLease runs the duty, with a Lease if there is to be one. It is kept until nothing runs any more, and then given back,
 // unless something could not be stopped: then the watchdog stays, and ends a process that does not end by itself.
-func (c Config) runWithLease(ctx context.Context, runnerConfig duty.Config, logQueue *nonblocking.Queue) error {
+func (c Config) runWithLease(ctx context.Context, runnerConfig runner.Config, logQueue *nonblocking.Queue) error {
 	if c.Lease == 0 {
 		return c.runWithFiles(ctx, runnerConfig)
 	}
@@ -192,11 +192,11 @@ func (c Config) leaseStore() (lease.Store, error) {
 }
 
 // runWithFiles runs the duty while the files are followed.
-func (c Config) runWithFiles(ctx context.Context, runnerConfig duty.Config) error {
+func (c Config) runWithFiles(ctx context.Context, runnerConfig runner.Config) error {
 	watchCtx, stopWatching := context.WithCancel(ctx)
-	snapshots, watchDone := make(chan []mount.Snapshot), make(chan struct{})
+	snapshots, watchDone := make(chan []filewatch.Snapshot), make(chan struct{})
 	// The annotation is read after the list, so that it is never the older of the two.
-	watcher := mount.Watcher{Files: []string{c.File, c.VersionFile}, Interval: pollInterval, Log: c.log()}
+	watcher := filewatch.Watcher{Files: []string{c.File, c.VersionFile}, Interval: pollInterval, Log: c.log()}
 	go func() {
 		defer close(watchDone)
 		watcher.Watch(watchCtx, snapshots)
@@ -205,7 +205,7 @@ func (c Config) runWithFiles(ctx context.Context, runnerConfig duty.Config) erro
 		stopWatching()
 		<-watchDone
 	}()
-	return duty.Run(ctx, runnerConfig, snapshots)
+	return runner.Run(ctx, runnerConfig, snapshots)
 }
 
 func (c Config) listen(ctx context.Context) (net.Listener, error) {
@@ -215,7 +215,7 @@ func (c Config) listen(ctx context.Context) (net.Listener, error) {
 	var network net.ListenConfig
 	listener, err := network.Listen(ctx, "tcp", net.JoinHostPort("", strconv.Itoa(c.Port)))
 	if err != nil {
-		return nil, fmt.Errorf("serve %s: %w", standing.PathVersion, err)
+		return nil, fmt.Errorf("serve %s: %w", status.PathVersion, err)
 	}
 	return listener, nil
 }

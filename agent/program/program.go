@@ -12,7 +12,7 @@ import (
 	"syscall"
 
 	"github.com/swarm-io/swarm-operator/agent"
-	"github.com/swarm-io/swarm-operator/internal/processgroup"
+	"github.com/swarm-io/swarm-operator/internal/process/processgroup"
 )
 
 const (

@@ -11,9 +11,10 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	"sigs.k8s.io/yaml"
 
-	engine "github.com/swarm-io/swarm-operator/internal/spread"
-	"github.com/swarm-io/swarm-operator/internal/survey"
-	"github.com/swarm-io/swarm-operator/internal/window"
+	"github.com/swarm-io/swarm-operator/internal/spread/snapshot"
+	engine "github.com/swarm-io/swarm-operator/internal/spread/split"
+	"github.com/swarm-io/swarm-operator/internal/spread/window"
+	"github.com/swarm-io/swarm-operator/internal/workload"
 )
 
 // decodeDocument is the object of a kind in a file.
@@ -38,10 +39,10 @@ func decodeDocument[T any](t *testing.T, file, kind string) (object T) {
 func TestManifestsMatchTheReadme(t *testing.T) {
 	web, store := decodeDocument[appsv1.Deployment](t, "web.yaml", "Deployment"), decodeDocument[appsv1.StatefulSet](t, "store.yaml", "StatefulSet")
 	for _, c := range []struct {
-		workload survey.Workload
+		workload workload.Workload
 		want     string
-	}{{survey.Deployment(&web), "on-demand:4,spot:6"}, {survey.StatefulSet(&store), "on-demand:3,spot:2"}} {
-		policy := survey.DefaultSettings().Spec(c.workload)
+	}{{workload.Deployment(&web), "on-demand:4,spot:6"}, {workload.StatefulSet(&store), "on-demand:3,spot:2"}} {
+		policy := snapshot.DefaultSettings().Spec(c.workload)
 		if policy.Policy == nil || policy.Problem != "" || engine.DesiredDistribution(*policy.Policy, c.workload.Replicas).String() != c.want {
 			t.Errorf("%s: %+v", c.workload.Key, policy)
 		}

@@ -15,31 +15,32 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/spread"
-	"github.com/swarm-io/swarm-operator/internal/survey"
+	"github.com/swarm-io/swarm-operator/internal/spread/snapshot"
+	"github.com/swarm-io/swarm-operator/internal/spread/split"
+	workloads "github.com/swarm-io/swarm-operator/internal/workload"
 )
 
 // spreadFlags are the settings that an operator may have instead of the standard ones.
 type spreadFlags struct{ prefix, spot, onDemand string }
 
 func (f *spreadFlags) add(flags *pflag.FlagSet) {
-	standard := survey.DefaultSettings()
+	standard := snapshot.DefaultSettings()
 	flags.StringVar(&f.prefix, "annotation-prefix", standard.Prefix, "`prefix` of the annotations, as spread.annotationPrefix of the operator")
 	flags.StringVar(&f.spot, "spot-label", formatLabels(standard.Spot), "`key=value` of spot nodes, as nodeLabels.spot of the operator")
 	flags.StringVar(&f.onDemand, "on-demand-label", formatLabels(standard.OnDemand), "`key=value` of on-demand nodes, as nodeLabels.onDemand of the operator")
 }
 
-func formatLabels(labels []survey.Label) string {
-	return strings.Join(namesOf(labels, func(l survey.Label) string { return l.Key + "=" + l.Value }), ",")
+func formatLabels(labels []snapshot.Label) string {
+	return strings.Join(namesOf(labels, func(l snapshot.Label) string { return l.Key + "=" + l.Value }), ",")
 }
 
 // settings returns the standard settings, overridden by the flags.
-func (f *spreadFlags) settings() (survey.Settings, error) {
-	settings := survey.DefaultSettings()
+func (f *spreadFlags) settings() (snapshot.Settings, error) {
+	settings := snapshot.DefaultSettings()
 	settings.Prefix = f.prefix
 	var problems [2]error
-	settings.Spot, problems[0] = survey.ParseLabels(f.spot)
-	settings.OnDemand, problems[1] = survey.ParseLabels(f.onDemand)
+	settings.Spot, problems[0] = snapshot.ParseLabels(f.spot)
+	settings.OnDemand, problems[1] = snapshot.ParseLabels(f.onDemand)
 	return settings, errors.Join(problems[:]...)
 }
 
@@ -47,16 +48,16 @@ func (f *spreadFlags) settings() (survey.Settings, error) {
 type clusterState struct {
 	cluster
 
-	settings    survey.Settings
-	workloads   []survey.Workload
-	pods        map[survey.Key][]*corev1.Pod
-	nodes       map[string]survey.Node
+	settings    snapshot.Settings
+	workloads   []workloads.Workload
+	pods        map[workloads.Key][]*corev1.Pod
+	nodes       map[string]snapshot.Node
 	nodeObjects map[string]*corev1.Node
 	budgets     map[string][]*policyv1.PodDisruptionBudget
 }
 
 // readState reads everything at once, of one namespace or, with "", of all.
-func (c cluster) readState(ctx context.Context, settings survey.Settings, namespace string) (*clusterState, error) {
+func (c cluster) readState(ctx context.Context, settings snapshot.Settings, namespace string) (*clusterState, error) {
 	deployments, statefulSets, pods := &appsv1.DeploymentList{}, &appsv1.StatefulSetList{}, &corev1.PodList{}
 	budgets, nodes := &policyv1.PodDisruptionBudgetList{}, &corev1.NodeList{}
 	for _, list := range []client.ObjectList{deployments, statefulSets, pods, budgets} {
@@ -69,13 +70,13 @@ func (c cluster) readState(ctx context.Context, settings survey.Settings, namesp
 	}
 	state := &clusterState{
 		cluster: c, settings: settings,
-		pods: map[survey.Key][]*corev1.Pod{}, nodes: map[string]survey.Node{}, nodeObjects: map[string]*corev1.Node{}, budgets: map[string][]*policyv1.PodDisruptionBudget{},
+		pods: map[workloads.Key][]*corev1.Pod{}, nodes: map[string]snapshot.Node{}, nodeObjects: map[string]*corev1.Node{}, budgets: map[string][]*policyv1.PodDisruptionBudget{},
 	}
 	for n := range deployments.Items {
-		state.workloads = append(state.workloads, survey.Deployment(&deployments.Items[n]))
+		state.workloads = append(state.workloads, workloads.Deployment(&deployments.Items[n]))
 	}
 	for n := range statefulSets.Items {
-		state.workloads = append(state.workloads, survey.StatefulSet(&statefulSets.Items[n]))
+		state.workloads = append(state.workloads, workloads.StatefulSet(&statefulSets.Items[n]))
 	}
 	state.index(pods.Items, budgets.Items, nodes.Items)
 	return state, nil
@@ -88,7 +89,7 @@ func plural(list client.ObjectList) string {
 // index indexes what was read.
 func (s *clusterState) index(pods []corev1.Pod, budgets []policyv1.PodDisruptionBudget, nodes []corev1.Node) {
 	for n := range pods {
-		if owner, ok := survey.OwnerOf(&pods[n]); ok {
+		if owner, ok := workloads.OwnerOf(&pods[n]); ok {
 			s.pods[owner] = append(s.pods[owner], &pods[n])
 		}
 	}
@@ -98,14 +99,14 @@ func (s *clusterState) index(pods []corev1.Pod, budgets []policyv1.PodDisruption
 	for n := range nodes {
 		s.nodes[nodes[n].Name], s.nodeObjects[nodes[n].Name] = s.settings.Node(&nodes[n]), &nodes[n]
 	}
-	slices.SortFunc(s.workloads, func(a, b survey.Workload) int {
+	slices.SortFunc(s.workloads, func(a, b workloads.Workload) int {
 		return cmp.Or(cmp.Compare(a.Key.Namespace, b.Key.Namespace), cmp.Compare(a.Key.Kind, b.Key.Kind), cmp.Compare(a.Key.Name, b.Key.Name))
 	})
 }
 
 // snapshot converts a workload for the engine. It lacks what only the operator remembers.
-func (s *clusterState) snapshot(ctx context.Context, workload survey.Workload, policy survey.Spec, session *session) (spread.Snapshot, error) {
-	return s.settings.Snapshot(survey.Objects{
+func (s *clusterState) snapshot(ctx context.Context, workload workloads.Workload, policy snapshot.Spec, session *session) (split.Snapshot, error) {
+	return s.settings.Snapshot(snapshot.Objects{
 		Workload: workload, Spec: policy, Pods: s.pods[workload.Key], Nodes: s.nodes, Budgets: s.budgets[workload.Key.Namespace],
 		Volumes: func(pod *corev1.Pod) ([]*corev1.PersistentVolume, error) { return s.volumes(ctx, pod) }, Now: session.now(),
 	})
@@ -134,12 +135,12 @@ func (s *clusterState) volumes(ctx context.Context, pod *corev1.Pod) ([]*corev1.
 }
 
 // findWorkload finds the workload of an argument such as deployment/web or sts/db.
-func (s *clusterState) findWorkload(argument string) (survey.Workload, error) {
+func (s *clusterState) findWorkload(argument string) (workloads.Workload, error) {
 	kind, name, hasSlash := strings.Cut(argument, "/")
 	if !hasSlash {
 		kind, name = "", argument
 	}
-	var matches []survey.Workload
+	var matches []workloads.Workload
 	for _, workload := range s.workloads {
 		if workload.Key.Name == name && workload.Key.Namespace == s.namespace && (kind == "" || slices.Contains(kindWords[workload.Key.Kind], strings.ToLower(kind))) {
 			matches = append(matches, workload)
@@ -147,11 +148,11 @@ func (s *clusterState) findWorkload(argument string) (survey.Workload, error) {
 	}
 	switch len(matches) {
 	case 0:
-		return survey.Workload{}, fmt.Errorf("there is no Deployment or StatefulSet %q in namespace %q: kubectl swarm spread -A lists those that are spread", argument, s.namespace)
+		return workloads.Workload{}, fmt.Errorf("there is no Deployment or StatefulSet %q in namespace %q: kubectl swarm spread -A lists those that are spread", argument, s.namespace)
 	case 1:
 		return matches[0], nil
 	}
-	return survey.Workload{}, fmt.Errorf("%q is a Deployment and a StatefulSet: write deployment/%s or statefulset/%s", name, name, name)
+	return workloads.Workload{}, fmt.Errorf("%q is a Deployment and a StatefulSet: write deployment/%s or statefulset/%s", name, name, name)
 }
 
 var kindWords = map[v1alpha1.WorkloadKind][]string{

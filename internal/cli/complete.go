@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/roster"
+	"github.com/swarm-io/swarm-operator/internal/pool/codec"
 )
 
 // completionSource lists completions, given the pool that is on the line already, "" for none.
@@ -80,7 +80,7 @@ func (s *session) workerNames(ctx context.Context, name string) ([]string, error
 		return nil, err
 	}
 	lists, err := at.readPublished(ctx, pool)
-	return namesOf(lists.entries, func(e roster.FileEntry) string { return e.Worker }), err
+	return namesOf(lists.entries, func(e codec.FileEntry) string { return e.Worker }), err
 }
 
 func (s *session) jobNames(ctx context.Context, name string) ([]string, error) {

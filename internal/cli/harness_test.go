@@ -21,8 +21,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/assign"
-	"github.com/swarm-io/swarm-operator/internal/roster"
+	"github.com/swarm-io/swarm-operator/internal/pool/assign"
+	"github.com/swarm-io/swarm-operator/internal/pool/codec"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -117,7 +117,7 @@ func cameras() *v1alpha1.WorkerPool {
 
 func text(t *testing.T, file string) string {
 	t.Helper()
-	content, err := os.ReadFile("../roster/testdata/" + file)
+	content, err := os.ReadFile("../pool/codec/testdata/" + file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,13 +157,13 @@ func convergedPool27(t *testing.T) []client.Object {
 // revisionOf returns a kept revision with the content of a file.
 func revisionOf(t *testing.T, number int64, published string) *appsv1.ControllerRevision {
 	t.Helper()
-	file, err := roster.ParseFile(published)
+	file, err := codec.ParseFile(published)
 	if err != nil {
 		t.Fatal(err)
 	}
-	data := roster.Revision{Strategy: "Sticky", Version: file.Version}
+	data := codec.Revision{Strategy: "Sticky", Version: file.Version}
 	for n, entry := range file.Workers {
-		data.Workers = append(data.Workers, roster.RevisionShare{Worker: entry.Worker, Ordinal: n, Version: entry.Version, Jobs: entry.Jobs})
+		data.Workers = append(data.Workers, codec.RevisionShare{Worker: entry.Worker, Ordinal: n, Version: entry.Version, Jobs: entry.Jobs})
 	}
 	raw, err := data.Encode()
 	if err != nil {
@@ -180,17 +180,17 @@ func revisionOf(t *testing.T, number int64, published string) *appsv1.Controller
 }
 
 // fileOf returns the workers' file, from their names and jobs.
-func fileOf(version int64, entries ...roster.FileEntry) string {
-	return roster.File{Version: version, Workers: entries}.String()
+func fileOf(version int64, entries ...codec.FileEntry) string {
+	return codec.File{Version: version, Workers: entries}.String()
 }
 
-func publishedEntry(worker string, jobs ...string) roster.FileEntry {
-	return roster.FileEntry{Worker: worker, Version: 3, Jobs: jobs}
+func publishedEntry(worker string, jobs ...string) codec.FileEntry {
+	return codec.FileEntry{Worker: worker, Version: 3, Jobs: jobs}
 }
 
 func ledgerOf(t *testing.T, records ...assign.Record) map[string]string {
 	t.Helper()
-	ledger, err := roster.NewLedger(records, nil).Encode()
+	ledger, err := codec.NewLedger(records, nil).Encode()
 	if err != nil {
 		t.Fatal(err)
 	}

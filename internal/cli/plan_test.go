@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/assign"
-	"github.com/swarm-io/swarm-operator/internal/roster"
+	"github.com/swarm-io/swarm-operator/internal/pool/assign"
+	"github.com/swarm-io/swarm-operator/internal/pool/codec"
 )
 
 func TestPlanOfGolden27(t *testing.T) {
@@ -59,12 +59,12 @@ func TestPlanIsTheEngines(t *testing.T) {
 	for _, strategy := range strategies {
 		t.Run(string(strategy), func(t *testing.T) {
 			made := mustDecode[planResult](t, newCLIHarness(t, convergedPool27(t)...).mustRun("plan pool cameras --replicas 5 -o json --strategy "+string(strategy)))
-			file, _ := roster.ParseFile(text(t, "pool-27-expected.yml"))
+			file, _ := codec.ParseFile(text(t, "pool-27-expected.yml"))
 			var before []assign.Share
 			for n, entry := range file.Workers {
 				before = append(before, assign.Share{Worker: entry.Worker, Ordinal: n, Jobs: entry.Jobs})
 			}
-			jobs, _ := roster.ParseJobs(text(t, "pool-27-jobs.txt"))
+			jobs, _ := codec.ParseJobs(text(t, "pool-27-jobs.txt"))
 			list, _ := assign.NewJobList(jobs)
 			decision := assign.Plan(assign.Input{
 				Jobs: list, Workers: poolWorkload{name: "swarm-worker"}.workers(5, 0, nil), Previous: assign.Restore(before, 0), Strategy: strategy,

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/swarm-io/swarm-operator/internal/assign"
+	"github.com/swarm-io/swarm-operator/internal/pool/assign"
 )
 
 // planResult predicts what would happen to a pool, as printed with -o json or yaml.

@@ -14,8 +14,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/spread"
-	"github.com/swarm-io/swarm-operator/internal/survey"
+	spreadsnapshot "github.com/swarm-io/swarm-operator/internal/spread/snapshot"
+	"github.com/swarm-io/swarm-operator/internal/spread/split"
+	workloads "github.com/swarm-io/swarm-operator/internal/workload"
 )
 
 // spreadChange holds the requested changes, as the user wrote them; "" for no change.
@@ -67,7 +68,7 @@ func oneWorkload(command *cobra.Command, arguments []string) error {
 	return usageErrorf(command, "name one workload, not %d", len(arguments))
 }
 
-func (s *session) planSpread(ctx context.Context, name string, settings survey.Settings, change spreadChange, output *outputFlag) error {
+func (s *session) planSpread(ctx context.Context, name string, settings spreadsnapshot.Settings, change spreadChange, output *outputFlag) error {
 	at, err := s.open()
 	if err != nil {
 		return err
@@ -98,7 +99,7 @@ func (s *session) planSpread(ctx context.Context, name string, settings survey.S
 }
 
 // apply returns what a workload would ask for after the change.
-func (c spreadChange) apply(settings survey.Settings, workload survey.Workload) (survey.Spec, error) {
+func (c spreadChange) apply(settings spreadsnapshot.Settings, workload workloads.Workload) (spreadsnapshot.Spec, error) {
 	current, floor, share := settings.Spec(workload), c.minOnDemand, c.spotPart
 	switch changed := floor != "" || share != ""; {
 	case !changed && current.Problem != "":
@@ -123,27 +124,27 @@ func (c spreadChange) apply(settings survey.Settings, workload survey.Workload) 
 }
 
 // scalePods returns the pods after scaling: the highest numbers are gone, and new ones are Ready where they belong.
-func scalePods(snapshot spread.Snapshot) []spread.Pod {
+func scalePods(snapshot split.Snapshot) []split.Pod {
 	used := make([]bool, snapshot.Replicas)
-	pods := slices.DeleteFunc(slices.Clone(snapshot.Pods), func(pod spread.Pod) bool { return pod.Number >= snapshot.Replicas || pod.Phase == spread.Terminating })
-	slices.SortStableFunc(pods, func(a, b spread.Pod) int { return cmp.Compare(uint(a.Number), uint(b.Number)) }) // those without a number come last
+	pods := slices.DeleteFunc(slices.Clone(snapshot.Pods), func(pod split.Pod) bool { return pod.Number >= snapshot.Replicas || pod.Phase == split.Terminating })
+	slices.SortStableFunc(pods, func(a, b split.Pod) int { return cmp.Compare(uint(a.Number), uint(b.Number)) }) // those without a number come last
 	pods = pods[:min(len(pods), snapshot.Replicas)]
 	for _, pod := range pods {
-		if pod.Number != spread.Unnumbered {
+		if pod.Number != split.Unnumbered {
 			used[pod.Number] = true
 		}
 	}
 	for number := range used {
 		if !used[number] && len(pods) < snapshot.Replicas {
-			class := spread.Of(*snapshot.Policy, number)
-			pods = append(pods, spread.Pod{Name: newPodName, Number: number, TemplateHash: replicaSetOf(snapshot.Pods), AssignedClass: class, NodeClass: class, Phase: spread.Ready, Created: snapshot.Now.Add(-snapshot.Cooldown)})
+			class := split.Of(*snapshot.Policy, number)
+			pods = append(pods, split.Pod{Name: newPodName, Number: number, TemplateHash: replicaSetOf(snapshot.Pods), AssignedClass: class, NodeClass: class, Phase: split.Ready, Created: snapshot.Now.Add(-snapshot.Cooldown)})
 		}
 	}
 	return pods
 }
 
 // replicaSetOf returns the ReplicaSet of a workload's pods.
-func replicaSetOf(pods []spread.Pod) string {
+func replicaSetOf(pods []split.Pod) string {
 	if len(pods) == 0 {
 		return ""
 	}
@@ -152,37 +153,37 @@ func replicaSetOf(pods []spread.Pod) string {
 
 // spreadPlan predicts what would happen to a workload.
 type spreadPlan struct {
-	Workload string        `json:"workload"`
-	Replicas int           `json:"replicas"`
-	Policy   string        `json:"policy"`
-	Wanted   string        `json:"wanted"`
-	Actual   string        `json:"actual"`
-	Status   spread.Status `json:"status"`
-	Reason   string        `json:"reason"`
-	Steps    [][]podMove   `json:"steps"`
+	Workload string       `json:"workload"`
+	Replicas int          `json:"replicas"`
+	Policy   string       `json:"policy"`
+	Wanted   string       `json:"wanted"`
+	Actual   string       `json:"actual"`
+	Status   split.Status `json:"status"`
+	Reason   string       `json:"reason"`
+	Steps    [][]podMove  `json:"steps"`
 }
 
 // podMove is a pod that is replaced by one with the same number elsewhere.
 type podMove struct {
-	Pod    string       `json:"pod"`
-	Number int          `json:"number"`
-	Verb   spread.Verb  `json:"verb"`
-	From   spread.Class `json:"from"`
-	To     spread.Class `json:"to"`
-	Reason string       `json:"reason"`
+	Pod    string      `json:"pod"`
+	Number int         `json:"number"`
+	Verb   split.Verb  `json:"verb"`
+	From   split.Class `json:"from"`
+	To     split.Class `json:"to"`
+	Reason string      `json:"reason"`
 }
 
 // maxSteps bounds the simulation, should it not end by itself.
 const maxSteps = 1000
 
 // simulate plays the engine's moves until it makes none.
-func simulate(workload survey.Workload, snapshot spread.Snapshot) spreadPlan {
-	first := spread.Decide(snapshot)
+func simulate(workload workloads.Workload, snapshot split.Snapshot) spreadPlan {
+	first := split.Decide(snapshot)
 	plan := spreadPlan{
 		Workload: workload.Key.String(), Replicas: snapshot.Replicas, Policy: snapshot.Policy.String(),
 		Wanted: first.Desired.String(), Actual: first.Current.String(), Status: first.Status, Reason: first.Reason, Steps: [][]podMove{},
 	}
-	for decision := first; len(plan.Steps) < maxSteps; decision = spread.Decide(snapshot) {
+	for decision := first; len(plan.Steps) < maxSteps; decision = split.Decide(snapshot) {
 		if len(decision.Moves) > 0 {
 			plan.Steps = append(plan.Steps, newPodMoves(decision.Moves))
 			snapshot.Pods = movePods(snapshot, decision.Moves)
@@ -195,14 +196,14 @@ func simulate(workload survey.Workload, snapshot spread.Snapshot) spreadPlan {
 }
 
 // nextTime returns when the engine decides next: after the cooldown, or when it wants to.
-func nextTime(snapshot spread.Snapshot, decision spread.Decision) time.Time {
+func nextTime(snapshot split.Snapshot, decision split.Decision) time.Time {
 	if len(decision.Moves) > 0 {
 		return snapshot.Now.Add(snapshot.Cooldown + time.Second)
 	}
 	return decision.RecheckAt.Add(time.Second)
 }
 
-func newPodMoves(moves []spread.Move) []podMove {
+func newPodMoves(moves []split.Move) []podMove {
 	result := make([]podMove, len(moves))
 	for n, move := range moves {
 		result[n] = podMove{move.Pod, move.Number, move.Verb, move.From, move.To, move.Reason}
@@ -211,11 +212,11 @@ func newPodMoves(moves []spread.Move) []podMove {
 }
 
 // movePods returns the pods after their replacements have come up where they belong.
-func movePods(snapshot spread.Snapshot, moves []spread.Move) []spread.Pod {
+func movePods(snapshot split.Snapshot, moves []split.Move) []split.Pod {
 	pods := slices.Clone(snapshot.Pods)
 	for _, move := range moves {
-		at := slices.IndexFunc(pods, func(pod spread.Pod) bool { return pod.Name == move.Pod })
-		pods[at] = spread.Pod{Name: move.Pod, Number: move.Number, TemplateHash: pods[at].TemplateHash, AssignedClass: move.To, NodeClass: move.To, Phase: spread.Ready, Created: snapshot.Now}
+		at := slices.IndexFunc(pods, func(pod split.Pod) bool { return pod.Name == move.Pod })
+		pods[at] = split.Pod{Name: move.Pod, Number: move.Number, TemplateHash: pods[at].TemplateHash, AssignedClass: move.To, NodeClass: move.To, Phase: split.Ready, Created: snapshot.Now}
 	}
 	return pods
 }

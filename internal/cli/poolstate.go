@@ -8,8 +8,8 @@ import (
 	"slices"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/assign"
-	"github.com/swarm-io/swarm-operator/internal/roster"
+	"github.com/swarm-io/swarm-operator/internal/pool/assign"
+	"github.com/swarm-io/swarm-operator/internal/pool/codec"
 )
 
 // poolState is the input of a plan of the operator. Unlike the operator, it treats every worker as ready.
@@ -20,8 +20,8 @@ type poolState struct {
 	history  []storedRevision
 }
 
-func (p publishedLists) file() roster.File {
-	return roster.File{Version: p.version, Workers: p.entries}
+func (p publishedLists) file() codec.File {
+	return codec.File{Version: p.version, Workers: p.entries}
 }
 
 func (c cluster) readPoolState(ctx context.Context, pool *v1alpha1.WorkerPool) (s poolState, err error) {

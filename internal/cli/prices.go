@@ -7,7 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/swarm-io/swarm-operator/internal/spread"
+	"github.com/swarm-io/swarm-operator/internal/spread/split"
 )
 
 // hoursPerMonth is the number that cloud providers use.
@@ -22,7 +22,7 @@ func (p *prices) String() string {
 	if !p.isSet() {
 		return ""
 	}
-	return fmt.Sprintf("%s=%g,%s=%g", spread.OnDemand, p.onDemand, spread.Spot, p.spot)
+	return fmt.Sprintf("%s=%g,%s=%g", split.OnDemand, p.onDemand, split.Spot, p.spot)
 }
 
 func (p *prices) Type() string { return "prices" }
@@ -38,8 +38,8 @@ func (p *prices) Set(text string) error {
 		}
 		parsed[class] = price
 	}
-	onDemand, hasOnDemand := parsed[string(spread.OnDemand)]
-	spot, hasSpot := parsed[string(spread.Spot)]
+	onDemand, hasOnDemand := parsed[string(split.OnDemand)]
+	spot, hasSpot := parsed[string(split.Spot)]
 	if !hasOnDemand || !hasSpot || len(parsed) != 2 || onDemand <= 0 {
 		return fmt.Errorf("%q does not name both classes: write on-demand=0.192,spot=0.058", text)
 	}
@@ -58,7 +58,7 @@ func (s saving) formatCould() string { return fmt.Sprintf("%.2f", s.Could) }
 
 // savings is based on the average share of their nodes that the scheduled pods request: a pod costs the capacity that others cannot
 // use.
-func (s *clusterState) savings(pods []*corev1.Pod, decision spread.Decision, prices *prices) *saving {
+func (s *clusterState) savings(pods []*corev1.Pod, decision split.Decision, prices *prices) *saving {
 	total, placed := 0.0, 0
 	for _, pod := range pods {
 		if node := s.nodeObjects[pod.Spec.NodeName]; node != nil {

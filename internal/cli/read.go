@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/assign"
-	"github.com/swarm-io/swarm-operator/internal/roster"
+	"github.com/swarm-io/swarm-operator/internal/pool/assign"
+	"github.com/swarm-io/swarm-operator/internal/pool/codec"
 )
 
 // defaultConfigKey is the default of the schema, for objects without defaults.
@@ -49,23 +49,23 @@ func (c cluster) readPool(ctx context.Context, name string) (*v1alpha1.WorkerPoo
 type publishedLists struct {
 	configs int // number of existing ConfigMaps
 	version int64
-	entries []roster.FileEntry
-	ledger  roster.Ledger
+	entries []codec.FileEntry
+	ledger  codec.Ledger
 }
 
 // readPublished reads the ConfigMap of a pool, or those of its workers. A missing one counts as empty.
 func (c cluster) readPublished(ctx context.Context, pool *v1alpha1.WorkerPool) (publishedLists, error) {
-	lists := publishedLists{ledger: roster.Ledger{}}
+	lists := publishedLists{ledger: codec.Ledger{}}
 	configs, err := c.readConfigs(ctx, pool)
 	if err != nil {
 		return lists, fmt.Errorf("read what pool %q has published: %w", pool.Name, err)
 	}
 	for _, config := range configs {
-		file, err := roster.ParseFile(config.Data[cmp.Or(pool.Spec.Config.Key, defaultConfigKey)])
+		file, err := codec.ParseFile(config.Data[cmp.Or(pool.Spec.Config.Key, defaultConfigKey)])
 		if err != nil {
 			return lists, fmt.Errorf("ConfigMap %q: %w: correct it, or delete it and let the operator write it anew", config.Name, err)
 		}
-		ledger, err := roster.DecodeLedger(config.Annotations[v1alpha1.AnnotationLedger])
+		ledger, err := codec.DecodeLedger(config.Annotations[v1alpha1.AnnotationLedger])
 		if err != nil {
 			return lists, fmt.Errorf("ConfigMap %q: %w: delete it and let the operator write it anew", config.Name, err)
 		}
@@ -94,7 +94,7 @@ func (c cluster) readConfigs(ctx context.Context, pool *v1alpha1.WorkerPool) ([]
 
 // readJobs returns the jobs of a pool: of its spec, then of its ConfigMaps.
 func (c cluster) readJobs(ctx context.Context, pool *v1alpha1.WorkerPool) ([]assign.Job, error) {
-	jobs := roster.FromSpec(pool.Spec.Jobs)
+	jobs := codec.FromSpec(pool.Spec.Jobs)
 	for _, from := range pool.Spec.JobsFrom {
 		more, err := c.readJobsFrom(ctx, from.ConfigMapKeyRef)
 		if err != nil {
@@ -118,7 +118,7 @@ func (c cluster) readJobsFrom(ctx context.Context, key v1alpha1.ConfigMapKey) ([
 	if !found {
 		return nil, fmt.Errorf("ConfigMap %q has no key %q: add it, or correct spec.jobsFrom", key.Name, key.Key)
 	}
-	jobs, err := roster.ParseJobs(text)
+	jobs, err := codec.ParseJobs(text)
 	if err != nil {
 		return nil, fmt.Errorf("ConfigMap %q, key %q: %w: correct the list", key.Name, key.Key, err)
 	}
@@ -130,7 +130,7 @@ type storedRevision struct {
 	name    string
 	number  int64
 	created time.Time
-	data    roster.Revision
+	data    codec.Revision
 }
 
 // readHistory returns the kept revisions of a pool, by number.
@@ -146,7 +146,7 @@ func (c cluster) readHistory(ctx context.Context, pool *v1alpha1.WorkerPool) ([]
 		if owner := metav1.GetControllerOf(object); owner != nil && owner.UID != pool.UID {
 			continue
 		}
-		data, err := roster.DecodeRevision(object.Data.Raw)
+		data, err := codec.DecodeRevision(object.Data.Raw)
 		if err != nil {
 			return nil, fmt.Errorf("ControllerRevision %q: %w: delete it", object.Name, err)
 		}

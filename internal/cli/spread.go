@@ -9,8 +9,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/spread"
-	"github.com/swarm-io/swarm-operator/internal/survey"
+	spreadsnapshot "github.com/swarm-io/swarm-operator/internal/spread/snapshot"
+	"github.com/swarm-io/swarm-operator/internal/spread/split"
+	workloads "github.com/swarm-io/swarm-operator/internal/workload"
 )
 
 func (s *session) spreadCommand() *cobra.Command {
@@ -44,7 +45,7 @@ STATUS and WHY are what the operator has written to the workload. The split is c
 
 // spreadQuery holds the arguments of a query about workloads.
 type spreadQuery struct {
-	settings      survey.Settings
+	settings      spreadsnapshot.Settings
 	allNamespaces bool
 	prices        *prices
 }
@@ -89,17 +90,17 @@ func (s *session) spread(ctx context.Context, names []string, q spreadQuery, out
 		if err != nil {
 			return err
 		}
-		rows = append(rows, state.newSpreadRow(workload, policy, spread.Decide(snapshot), q.prices))
+		rows = append(rows, state.newSpreadRow(workload, policy, split.Decide(snapshot), q.prices))
 	}
 	return s.showSpread(rows, state, q, output)
 }
 
 // selectWorkloads returns the named workloads, or all.
-func (s *clusterState) selectWorkloads(names []string) ([]survey.Workload, error) {
+func (s *clusterState) selectWorkloads(names []string) ([]workloads.Workload, error) {
 	if len(names) == 0 {
 		return s.workloads, nil
 	}
-	var selected []survey.Workload
+	var selected []workloads.Workload
 	for _, name := range names {
 		workload, err := s.findWorkload(name)
 		if err != nil {
@@ -113,7 +114,7 @@ func (s *clusterState) selectWorkloads(names []string) ([]survey.Workload, error
 	return selected, nil
 }
 
-func (s *clusterState) newSpreadRow(workload survey.Workload, policy survey.Spec, decision spread.Decision, prices *prices) spreadRow {
+func (s *clusterState) newSpreadRow(workload workloads.Workload, policy spreadsnapshot.Spec, decision split.Decision, prices *prices) spreadRow {
 	row := spreadRow{
 		Namespace: workload.Key.Namespace, Kind: string(workload.Key.Kind), Name: workload.Key.Name, Replicas: workload.Replicas,
 		Wanted: decision.Desired.String(), Actual: decision.Current.String(), Status: workload.GetAnnotations()[s.settings.Key(v1alpha1.SpreadStatus)],
@@ -198,14 +199,14 @@ func spreadColor(status string) color {
 
 // printLabelProblems prints inconsistencies of node labels.
 func (s *clusterState) printLabelProblems(out printer) {
-	problems := map[survey.LabelProblem]int{}
+	problems := map[spreadsnapshot.LabelProblem]int{}
 	for _, node := range s.nodes {
 		problems[node.LabelProblem]++
 	}
-	if n := problems[survey.Unlabelled]; n > 0 {
+	if n := problems[spreadsnapshot.Unlabelled]; n > 0 {
 		out.line("%s without a label of either class: counted as on-demand", count(n, "node"))
 	}
-	if n := problems[survey.Ambiguous]; n > 0 {
+	if n := problems[spreadsnapshot.Ambiguous]; n > 0 {
 		out.line("%s with labels of both classes: counted as spot", count(n, "node"))
 	}
 }

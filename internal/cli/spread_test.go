@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/swarm-io/swarm-operator/internal/spread"
+	"github.com/swarm-io/swarm-operator/internal/spread/split"
 )
 
 func newNode(name, class string) *corev1.Node {
@@ -93,15 +93,15 @@ func TestPlanOfALargerWorkloadTakesLargerSteps(t *testing.T) {
 }
 
 func TestPodsAfterScaling(t *testing.T) {
-	pod := func(name string, number int, phase spread.Phase) spread.Pod {
-		return spread.Pod{Name: name, Number: number, Phase: phase}
+	pod := func(name string, number int, phase split.Phase) split.Pod {
+		return split.Pod{Name: name, Number: number, Phase: phase}
 	}
-	now := []spread.Pod{
-		pod("stray", spread.Unnumbered, spread.Ready), pod("a", 0, spread.Ready), pod("going", 1, spread.Terminating), pod("b", 2, spread.Ready), pod("c", 5, spread.Ready),
+	now := []split.Pod{
+		pod("stray", split.Unnumbered, split.Ready), pod("a", 0, split.Ready), pod("going", 1, split.Terminating), pod("b", 2, split.Ready), pod("c", 5, split.Ready),
 	}
 	for replicas, want := range map[int]string{0: "", 1: "a", 2: "a stray", 3: "a b stray", 4: "a b stray new", 6: "a b c stray new new"} {
 		var got []string
-		for _, pod := range scalePods(spread.Snapshot{Policy: &spread.Policy{SpotPercent: 50}, Replicas: replicas, Pods: now}) {
+		for _, pod := range scalePods(split.Snapshot{Policy: &split.Policy{SpotPercent: 50}, Replicas: replicas, Pods: now}) {
 			got = append(got, strings.ReplaceAll(pod.Name, newPodName, "new"))
 		}
 		if strings.Join(got, " ") != want {

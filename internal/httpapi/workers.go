@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/roster"
+	"github.com/swarm-io/swarm-operator/internal/pool/codec"
 )
 
 // defaultConfigKey is the key of the workers' file in a ConfigMap, unless the pool sets another.
@@ -54,7 +54,7 @@ func (a *api) worker(ctx context.Context, q query) (any, error) {
 }
 
 // workersOf returns the workers of the published files, in their order, then those that only the status has: they have no list.
-func workersOf(wp *v1alpha1.WorkerPool, entries []roster.FileEntry) []Worker {
+func workersOf(wp *v1alpha1.WorkerPool, entries []codec.FileEntry) []Worker {
 	statuses := make(map[string]v1alpha1.WorkerStatus, len(wp.Status.Workers))
 	for _, status := range wp.Status.Workers {
 		statuses[status.Name] = status
@@ -81,15 +81,15 @@ func compareWorkers(a, b string) int { return cmp.Or(len(a)-len(b), strings.Comp
 
 // readPublished returns the lists in the pool's own ConfigMaps. A missing one has no lists; an unreadable one is an error, returned with
 // the lists of the others.
-func (a *api) readPublished(ctx context.Context, wp *v1alpha1.WorkerPool) ([]roster.FileEntry, error) {
+func (a *api) readPublished(ctx context.Context, wp *v1alpha1.WorkerPool) ([]codec.FileEntry, error) {
 	configs, err := a.readConfigs(ctx, wp)
 	if err != nil {
 		return nil, fmt.Errorf("read the published lists: %w", err)
 	}
-	var entries []roster.FileEntry
+	var entries []codec.FileEntry
 	var problems []error
 	for _, config := range configs {
-		file, err := roster.ParseFile(config.Data[cmp.Or(wp.Spec.Config.Key, defaultConfigKey)])
+		file, err := codec.ParseFile(config.Data[cmp.Or(wp.Spec.Config.Key, defaultConfigKey)])
 		if err != nil {
 			problems = append(problems, fmt.Errorf("ConfigMap %q: %w", config.Name, err))
 		}

@@ -19,7 +19,8 @@ import (
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/limit"
-	"github.com/swarm-io/swarm-operator/internal/survey"
+	"github.com/swarm-io/swarm-operator/internal/spread/snapshot"
+	"github.com/swarm-io/swarm-operator/internal/workload"
 )
 
 func taskOf(namespace, uid string) client.Object {
@@ -131,7 +132,7 @@ func limitedOutlines(shares *cacheQuota) (outline func(any) (any, error), refuse
 		}
 		return -1
 	}
-	return newOutlineTransform(survey.DefaultSettings(), refusals, shares), refused
+	return newOutlineTransform(snapshot.DefaultSettings(), refusals, shares), refused
 }
 
 func TestCacheKeepsWhatTheQuotaOfANamespaceAllows(t *testing.T) {
@@ -196,7 +197,7 @@ func keptWhole(t *testing.T, outline func(any) (any, error), object client.Objec
 	if _, err := outline(object); err != nil {
 		t.Fatal(err)
 	}
-	return !survey.TooLarge(object)
+	return !workload.TooLarge(object)
 }
 
 func TestReducedTaskKeepsWhatListsAreReadFor(t *testing.T) {
@@ -253,7 +254,7 @@ func TestNothingLargeIsLeftOfReducedObjects(t *testing.T) {
 			if kept := sizeOf(filled); kept > 4*trimmedOutlineBytes || before < 6*trimmedOutlineBytes { // the schema admits fewer long texts
 				t.Errorf("of %d bytes of a %T of a %s, %d are kept", before, filled, owner, kept)
 			}
-			if _, isClaim := filled.(*corev1.PersistentVolumeClaim); !isClaim && !survey.TooLarge(filled) {
+			if _, isClaim := filled.(*corev1.PersistentVolumeClaim); !isClaim && !workload.TooLarge(filled) {
 				t.Errorf("a %T of a %s has no mark", filled, owner)
 			}
 		}

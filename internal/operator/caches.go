@@ -17,21 +17,21 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/admission"
-	"github.com/swarm-io/swarm-operator/internal/authority"
+	"github.com/swarm-io/swarm-operator/internal/cache/ondemand"
+	"github.com/swarm-io/swarm-operator/internal/certs"
+	"github.com/swarm-io/swarm-operator/internal/controller/webhookconfig"
 	"github.com/swarm-io/swarm-operator/internal/limit"
-	"github.com/swarm-io/swarm-operator/internal/ondemand"
-	"github.com/swarm-io/swarm-operator/internal/payload"
-	"github.com/swarm-io/swarm-operator/internal/survey"
+	"github.com/swarm-io/swarm-operator/internal/spread/snapshot"
+	"github.com/swarm-io/swarm-operator/internal/swarm/payload"
 )
 
 // cacheOptions leaves out what is not read.
-func cacheOptions(namespace string, settings survey.Settings, refusals *limit.Refusals, quota *cacheQuota) cache.Options {
+func cacheOptions(namespace string, settings snapshot.Settings, refusals *limit.Refusals, quota *cacheQuota) cache.Options {
 	outline := newOutlineTransform(settings, refusals, quota)
 	return cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
-			&corev1.Secret{}:      authority.Cached(namespace),
+			&corev1.Secret{}:      certs.Cached(namespace),
 			&corev1.Pod{}:         {Transform: outline},
 			&appsv1.Deployment{}:  {Transform: outline},
 			&appsv1.StatefulSet{}: {Transform: outline},
@@ -52,7 +52,7 @@ func cacheOptions(namespace string, settings survey.Settings, refusals *limit.Re
 			&v1alpha1.SwarmSnapshot{}:    {Transform: outline},
 			&appsv1.ControllerRevision{}: {Label: hasLabel(v1alpha1.LabelPool), Transform: outline}, // others hold whole templates
 
-			&admissionv1.MutatingWebhookConfiguration{}: admission.Cached(),
+			&admissionv1.MutatingWebhookConfiguration{}: webhookconfig.Cached(),
 		},
 	}
 }
@@ -60,7 +60,7 @@ func cacheOptions(namespace string, settings survey.Settings, refusals *limit.Re
 // newOutlineTransform keeps what identifies pods, workloads, nodes and volumes, and their state. Workers are found by their workload, which no
 // label names, so the cache holds all pods and workloads: they must be small. What a Swarm controls is compared with its desired
 // state, and reported in detail.
-func newOutlineTransform(settings survey.Settings, refusals *limit.Refusals, quota *cacheQuota) toolscache.TransformFunc {
+func newOutlineTransform(settings snapshot.Settings, refusals *limit.Refusals, quota *cacheQuota) toolscache.TransformFunc {
 	podAnnotations := []string{
 		v1alpha1.AnnotationConfigVersion, v1alpha1.AnnotationNudge, corev1.PodDeletionCost, settings.Key(v1alpha1.SpreadNumber),
 		settings.Key(v1alpha1.SpreadClass), v1alpha1.AnnotationTooLarge,
@@ -93,7 +93,7 @@ func newOutlineTransform(settings survey.Settings, refusals *limit.Refusals, quo
 }
 
 // readAnnotations are the annotations that are read of objects other than pods.
-func readAnnotations(settings survey.Settings) []string {
+func readAnnotations(settings snapshot.Settings) []string {
 	keys := []string{v1alpha1.AnnotationPaused, v1alpha1.AnnotationReconcileAt, v1alpha1.AnnotationReset, v1alpha1.AnnotationTooLarge}
 	for _, annotation := range []v1alpha1.SpreadAnnotation{
 		v1alpha1.SpreadMode, v1alpha1.SpreadSpotPercentage, v1alpha1.SpreadMinOnDemand, v1alpha1.SpreadPDBOverride, v1alpha1.SpreadWindows,

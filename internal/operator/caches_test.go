@@ -22,8 +22,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/ondemand"
-	"github.com/swarm-io/swarm-operator/internal/survey"
+	"github.com/swarm-io/swarm-operator/internal/cache/ondemand"
+	"github.com/swarm-io/swarm-operator/internal/spread/snapshot"
 )
 
 var (
@@ -175,7 +175,7 @@ func TestPatchOfAnOutlineKeepsTheRest(t *testing.T) {
 		t.Fatal(err)
 	}
 	complete := cached.DeepCopy()
-	if _, err := newOutlineTransform(survey.DefaultSettings(), nil, nil)(cached); err != nil {
+	if _, err := newOutlineTransform(snapshot.DefaultSettings(), nil, nil)(cached); err != nil {
 		t.Fatal(err)
 	}
 	before := cached.DeepCopy()
@@ -198,7 +198,7 @@ func TestPatchOfAnOutlineKeepsTheRest(t *testing.T) {
 
 // isOutlined reports whether the cache keeps less than the whole of a kind.
 func isOutlined(kind client.Object) bool {
-	for cached, options := range cacheOptions("system", survey.DefaultSettings(), nil, nil).ByObject {
+	for cached, options := range cacheOptions("system", snapshot.DefaultSettings(), nil, nil).ByObject {
 		if reflect.TypeOf(cached) == reflect.TypeOf(kind) {
 			return options.Transform != nil
 		}
@@ -210,7 +210,7 @@ func isOutlined(kind client.Object) bool {
 func expectOutline(t *testing.T, reason string, from, want any) {
 	t.Helper()
 	for range 2 {
-		got, err := newOutlineTransform(survey.DefaultSettings(), nil, nil)(from)
+		got, err := newOutlineTransform(snapshot.DefaultSettings(), nil, nil)(from)
 		if err != nil || !equality.Semantic.DeepEqual(got, want) {
 			t.Errorf("%s: outline is\n%+v\nand not\n%+v (%v)", reason, got, want, err)
 		}
@@ -226,7 +226,7 @@ func podFixture(name, number string) *corev1.Pod {
 }
 
 func TestPodsInternEqualValues(t *testing.T) {
-	outline := newOutlineTransform(survey.DefaultSettings(), nil, nil)
+	outline := newOutlineTransform(snapshot.DefaultSettings(), nil, nil)
 	first, same, other := podFixture("w-a", "-1"), podFixture("w-b", "-1"), podFixture("w-c", "-2")
 	for _, pod := range []*corev1.Pod{first, same, other} {
 		want := podFixture(pod.Name, pod.Annotations[corev1.PodDeletionCost])

@@ -11,13 +11,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/swarm-io/swarm-operator/internal/survey"
-	windows "github.com/swarm-io/swarm-operator/internal/window"
+	"github.com/swarm-io/swarm-operator/internal/spread/snapshot"
+	windows "github.com/swarm-io/swarm-operator/internal/spread/window"
 )
 
 // spreadDefaults are also those of the command line.
 func spreadDefaults() Spread {
-	defaults := survey.DefaultSettings()
+	defaults := snapshot.DefaultSettings()
 	return Spread{
 		AnnotationPrefix: defaults.Prefix, PendingDeadline: metav1.Duration{Duration: defaults.PendingDeadline}, Cooldown: metav1.Duration{Duration: defaults.Cooldown},
 		Step: defaults.Step, Provisioner: string(defaults.Provisioner), Notices: strings.Join(defaults.Notices, ","), DisruptionWindows: defaults.Windows,
@@ -25,12 +25,12 @@ func spreadDefaults() Spread {
 }
 
 // spreadSettings returns the settings for admission, the controller and the command line. The configuration must have passed check.
-func (c Config) spreadSettings() survey.Settings {
-	spot, _ := survey.ParseLabels(c.NodeLabels.Spot)
-	onDemand, _ := survey.ParseLabels(c.NodeLabels.OnDemand)
-	return survey.Settings{
+func (c Config) spreadSettings() snapshot.Settings {
+	spot, _ := snapshot.ParseLabels(c.NodeLabels.Spot)
+	onDemand, _ := snapshot.ParseLabels(c.NodeLabels.OnDemand)
+	return snapshot.Settings{
 		Prefix: c.Spread.AnnotationPrefix, Spot: spot, OnDemand: onDemand,
-		Notices: splitList(c.Spread.Notices), Provisioner: survey.Provisioner(c.Spread.Provisioner),
+		Notices: splitList(c.Spread.Notices), Provisioner: snapshot.Provisioner(c.Spread.Provisioner),
 		PendingDeadline: c.Spread.PendingDeadline.Duration, Cooldown: c.Spread.Cooldown.Duration,
 		Step:    intstr.Parse(c.Spread.Step.String()), // a number decoded over a percentage leaves the text of the percentage behind
 		Windows: c.Spread.DisruptionWindows, ReadOnly: c.Controller.ReadOnly,
@@ -61,9 +61,9 @@ func (n NodeLabels) validate() error {
 }
 
 // checkNodeLabels requires valid node labels. Each of them makes the affinity of pods longer.
-func checkNodeLabels(key, value string) ([]survey.Label, error) {
+func checkNodeLabels(key, value string) ([]snapshot.Label, error) {
 	const maxLabels = 10
-	labels, err := survey.ParseLabels(value)
+	labels, err := snapshot.ParseLabels(value)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", key, err)
@@ -82,7 +82,7 @@ func (s Spread) validate() error {
 		checkAtLeast("spread.cooldown", s.Cooldown, time.Second),
 		checkAtMost("spread.cooldown", s.Cooldown, time.Hour),
 		checkCountOrPercent("spread.step", s.Step),
-		checkOneOf("spread.provisioner", s.Provisioner, string(survey.ProvisionerAuto), string(survey.ProvisionerPresent), string(survey.ProvisionerNone)),
+		checkOneOf("spread.provisioner", s.Provisioner, string(snapshot.ProvisionerAuto), string(snapshot.ProvisionerPresent), string(snapshot.ProvisionerNone)),
 		checkTaints("spread.notices", s.Notices),
 		selectorError("spread.disruptionWindows", windowsErr),
 	)

@@ -10,7 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/swarm-io/swarm-operator/internal/survey"
+	"github.com/swarm-io/swarm-operator/internal/spread/snapshot"
 )
 
 func writeConfig(t *testing.T, text string) string {
@@ -166,15 +166,15 @@ spread: {annotationPrefix: split.example.org/, pendingDeadline: 2m, cooldown: 3s
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := survey.Settings{
-		Prefix: "split.example.org/", Spot: []survey.Label{{Key: "example.org/tier", Value: "cheap"}, {Key: "cloud.google.com/gke-spot", Value: "true"}},
-		OnDemand: []survey.Label{{Key: "example.org/tier", Value: "steady"}}, Notices: []string{"a/b*", "c"}, Provisioner: survey.ProvisionerNone,
+	want := snapshot.Settings{
+		Prefix: "split.example.org/", Spot: []snapshot.Label{{Key: "example.org/tier", Value: "cheap"}, {Key: "cloud.google.com/gke-spot", Value: "true"}},
+		OnDemand: []snapshot.Label{{Key: "example.org/tier", Value: "steady"}}, Notices: []string{"a/b*", "c"}, Provisioner: snapshot.ProvisionerNone,
 		PendingDeadline: 2 * time.Minute, Cooldown: 3 * time.Second, Step: intstr.FromInt32(2), Windows: "0 2 * * 6 for 4h", ReadOnly: true,
 	}
 	if got := config.spreadSettings(); !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
-	if got, want := Defaults().spreadSettings(), survey.DefaultSettings(); !reflect.DeepEqual(got, want) {
+	if got, want := Defaults().spreadSettings(), snapshot.DefaultSettings(); !reflect.DeepEqual(got, want) {
 		t.Errorf("the command line has other defaults:\ngot  %+v\nwant %+v", got, want)
 	}
 	none, err := Load("", []string{"SWARM_SPREAD_NOTICES="})

@@ -19,8 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/ondemand"
-	"github.com/swarm-io/swarm-operator/internal/survey"
+	"github.com/swarm-io/swarm-operator/internal/cache/ondemand"
+	"github.com/swarm-io/swarm-operator/internal/spread/snapshot"
 )
 
 // largeObjects returns an object of each kind that is cached for all namespaces, as large as the API server accepts.
@@ -168,7 +168,7 @@ func TestForeignObjectsOfAllKindsAreKnown(t *testing.T) {
 			t.Errorf("a %s may cost anything", kind.Kind)
 		}
 	}
-	for object, options := range cacheOptions("home", survey.DefaultSettings(), nil, nil).ByObject {
+	for object, options := range cacheOptions("home", snapshot.DefaultSettings(), nil, nil).ByObject {
 		chosen := options.Field != nil || options.Label != nil || len(options.Namespaces) > 0
 		if kind := kindOf(t, object); !chosen && !known[kind] {
 			t.Errorf("a foreign %s may cost anything", kind.Kind)
@@ -179,7 +179,7 @@ func TestForeignObjectsOfAllKindsAreKnown(t *testing.T) {
 func transformsByKind(t *testing.T) map[schema.GroupVersionKind]toolscache.TransformFunc {
 	t.Helper()
 	found := map[schema.GroupVersionKind]toolscache.TransformFunc{}
-	for object, options := range cacheOptions("home", survey.DefaultSettings(), nil, nil).ByObject {
+	for object, options := range cacheOptions("home", snapshot.DefaultSettings(), nil, nil).ByObject {
 		found[kindOf(t, object)] = options.Transform
 	}
 	return found

@@ -15,7 +15,7 @@ import (
 
 	"github.com/swarm-io/swarm-operator/agent"
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
-	"github.com/swarm-io/swarm-operator/internal/authority"
+	"github.com/swarm-io/swarm-operator/internal/certs"
 	"github.com/swarm-io/swarm-operator/internal/link"
 	"github.com/swarm-io/swarm-operator/internal/link/linktest"
 	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
@@ -34,7 +34,7 @@ func TestAgentsDialEitherFamily(t *testing.T) {
 	for _, host := range []string{"127.0.0.1", "::1"} {
 		t.Run(host, func(t *testing.T) {
 			port := freePort(t, host)
-			stored, _, err := authority.DefaultLifetimes().Next(nil, time.Now(), []string{host})
+			stored, _, err := certs.DefaultLifetimes().Next(nil, time.Now(), []string{host})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -70,11 +70,11 @@ func freePort(t *testing.T, host string) int {
 	return port
 }
 
-func serve(t *testing.T, stored authority.Data, port int, events link.Events) {
+func serve(t *testing.T, stored certs.Data, port int, events link.Events) {
 	t.Helper()
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "system", Name: authority.SecretName}, Data: stored}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "system", Name: certs.SecretName}, Data: stored}
 	server, err := link.New(link.Config{
-		Certificates:  authority.NewReader(fake.NewFakeClient(secret), "system"),
+		Certificates:  certs.NewReader(fake.NewFakeClient(secret), "system"),
 		Authenticator: linktest.Tokens{},
 		Leadership:    leaderInfo{lease: fakeLease{fresh: true, term: 1}, acceptsAgents: func() bool { return true }},
 		Events:        events, Leases: joinedAgents(nil), Ready: linktest.Ready(), Metrics: prometheus.NewRegistry(),

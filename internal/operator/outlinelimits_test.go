@@ -16,7 +16,8 @@ import (
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/limit"
-	"github.com/swarm-io/swarm-operator/internal/survey"
+	"github.com/swarm-io/swarm-operator/internal/spread/snapshot"
+	"github.com/swarm-io/swarm-operator/internal/workload"
 )
 
 // manyLabels returns more labels than may be kept, in addition to these.
@@ -40,7 +41,7 @@ func largeSelector() *metav1.LabelSelector {
 func cachedOutline[T client.Object](t *testing.T, object T) (kept T, counted float64) {
 	t.Helper()
 	registry := prometheus.NewRegistry()
-	outline := newOutlineTransform(survey.DefaultSettings(), limit.NewRefusals(registry), nil)
+	outline := newOutlineTransform(snapshot.DefaultSettings(), limit.NewRefusals(registry), nil)
 	for range 2 { // a cache may do it again
 		if _, err := outline(object); err != nil {
 			t.Fatal(err)
@@ -71,12 +72,12 @@ func TestLargePodKeepsItsOwner(t *testing.T) {
 	want.Labels = map[string]string{"pod-template-hash": "1", v1alpha1.LabelSlot: "3", v1alpha1.LabelSwarm: "s"}
 	want.Annotations[v1alpha1.AnnotationTooLarge], want.OwnerReferences = "true", want.OwnerReferences[:1]
 	want.Spec.SchedulingGates, want.Status.Conditions = want.Spec.SchedulingGates[:1], []corev1.PodCondition{readyCondition}
-	owner, _ := survey.OwnerOf(pod)
+	owner, _ := workload.OwnerOf(pod)
 	kept, counted := cachedOutline(t, pod)
 	if counted != 1 || !equality.Semantic.DeepEqual(kept, want) {
 		t.Errorf("kept %+v, want %+v; counted %g", kept, want, counted)
 	}
-	if still, _ := survey.OwnerOf(kept); still != owner || owner.Name != "w" {
+	if still, _ := workload.OwnerOf(kept); still != owner || owner.Name != "w" {
 		t.Errorf("it is a pod of %s, and was one of %s", still, owner)
 	}
 }
@@ -102,13 +103,13 @@ func TestWorkloadsWithManyLabelsAreAsOthers(t *testing.T) {
 
 func TestWorkloadsThatAreTooLargeAreMarked(t *testing.T) {
 	deployment, counted := cachedOutline(t, &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Replicas: new(int32(3)), Selector: largeSelector()}})
-	if counted != 1 || !survey.TooLarge(deployment) || *deployment.Spec.Replicas != 3 || deployment.Spec.Selector != nil {
+	if counted != 1 || !workload.TooLarge(deployment) || *deployment.Spec.Replicas != 3 || deployment.Spec.Selector != nil {
 		t.Errorf("kept %+v, counted %g", deployment, counted)
 	}
 	set, counted := cachedOutline(t, &appsv1.StatefulSet{Spec: appsv1.StatefulSetSpec{
 		Replicas: new(int32(3)), Ordinals: &appsv1.StatefulSetOrdinals{Start: 2}, Selector: largeSelector(),
 	}})
-	if counted != 1 || !survey.TooLarge(set) || *set.Spec.Replicas != 3 || set.Spec.Ordinals.Start != 2 || set.Spec.Selector != nil {
+	if counted != 1 || !workload.TooLarge(set) || *set.Spec.Replicas != 3 || set.Spec.Ordinals.Start != 2 || set.Spec.Selector != nil {
 		t.Errorf("kept %+v, counted %g", set, counted)
 	}
 }

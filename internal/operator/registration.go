@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/swarm-io/swarm-operator/internal/admission"
+	"github.com/swarm-io/swarm-operator/internal/controller/webhookconfig"
 )
 
 // autoURL as webhook.url stands for this machine's loopback address, if the API server is on this machine.
@@ -29,7 +29,7 @@ func (p *deps) addRegistration(ctx context.Context) error {
 	if err != nil || webhookURL == "" {
 		return err
 	}
-	p.registration = &admission.Registration{
+	p.registration = &webhookconfig.Registration{
 		URL: webhookURL, Identity: p.Leadership.Identity(), Bundle: p.certs.Bundle, Reader: p.GetAPIReader(), Writer: p.GetClient(),
 	}
 	return errors.Join(p.registration.Check(ctx), p.Add(p.registration))
@@ -48,7 +48,7 @@ func (c Config) webhookURL(env Environment) (string, error) {
 		return "", fmt.Errorf("read address of the API server: %w", err)
 	}
 	if !isThisMachine(server.Hostname()) {
-		env.Log.Warn(admission.NotRegistered, "apiServer", server.Host)
+		env.Log.Warn(webhookconfig.NotRegistered, "apiServer", server.Host)
 		return "", nil
 	}
 	return "https://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(c.Webhook.Port)), nil
@@ -99,7 +99,7 @@ func (p *deps) unregister(ctx context.Context) {
 		err = p.registration.Remove(ctx, direct, direct)
 	}
 	if err != nil {
-		p.env.Log.Warn("left MutatingWebhookConfiguration behind: the next start replaces it, make uninstall removes it", "name", admission.ConfigurationName, "err", err)
+		p.env.Log.Warn("left MutatingWebhookConfiguration behind: the next start replaces it, make uninstall removes it", "name", webhookconfig.ConfigurationName, "err", err)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/swarm-io/swarm-operator/internal/admission"
+	"github.com/swarm-io/swarm-operator/internal/controller/webhookconfig"
 )
 
 func TestWhereTheWebhookIsRegistered(t *testing.T) {
@@ -62,7 +62,7 @@ func TestCertificateIsValidForTheRegisteredURL(t *testing.T) {
 	if got := p.certificateNames(); slices.Contains(got, "127.0.0.1") || len(got) != 4 {
 		t.Errorf("without a registration: %v", got)
 	}
-	p.registration = &admission.Registration{URL: "https://127.0.0.1:9443"}
+	p.registration = &webhookconfig.Registration{URL: "https://127.0.0.1:9443"}
 	if got := p.certificateNames(); !slices.Contains(got, "127.0.0.1") || len(got) != 5 {
 		t.Errorf("with a registration: %v", got)
 	}
@@ -75,7 +75,7 @@ func TestRegistrationNeedsACertificateOfOurs(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	p := deps{config: Config{Webhook: Webhook{Enabled: true, CertDir: folder}}, registration: &admission.Registration{}}
+	p := deps{config: Config{Webhook: Webhook{Enabled: true, CertDir: folder}}, registration: &webhookconfig.Registration{}}
 	if err := p.addWebhook(t.Context()); err == nil || !strings.Contains(err.Error(), "webhook.url needs one of the operator's own") {
 		t.Errorf("got %v", err)
 	}

@@ -8,8 +8,8 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/swarm-io/swarm-operator/internal/cache/ondemand"
 	"github.com/swarm-io/swarm-operator/internal/limit"
-	"github.com/swarm-io/swarm-operator/internal/ondemand"
 	"github.com/swarm-io/swarm-operator/kit"
 )
 

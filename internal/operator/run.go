@@ -24,15 +24,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/admission"
-	"github.com/swarm-io/swarm-operator/internal/authority"
-	"github.com/swarm-io/swarm-operator/internal/clockskew"
+	"github.com/swarm-io/swarm-operator/internal/certs"
+	"github.com/swarm-io/swarm-operator/internal/controller/webhookconfig"
 	"github.com/swarm-io/swarm-operator/internal/limit"
 	"github.com/swarm-io/swarm-operator/internal/link"
 	"github.com/swarm-io/swarm-operator/internal/link/authorizer"
-	"github.com/swarm-io/swarm-operator/internal/manifest"
-	"github.com/swarm-io/swarm-operator/internal/placement"
-	"github.com/swarm-io/swarm-operator/internal/survey"
+	"github.com/swarm-io/swarm-operator/internal/operator/clockskew"
+	"github.com/swarm-io/swarm-operator/internal/spread/allocator"
+	"github.com/swarm-io/swarm-operator/internal/swarm/manifest"
+	"github.com/swarm-io/swarm-operator/internal/workload"
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
@@ -84,7 +84,7 @@ func assemble(ctx context.Context, config Config, env Environment) (*deps, error
 	if err != nil {
 		return nil, err
 	}
-	terms, err := authority.NewTerms(cluster, env.Namespace)
+	terms, err := certs.NewTerms(cluster, env.Namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -105,19 +105,19 @@ func assemble(ctx context.Context, config Config, env Environment) (*deps, error
 	if err != nil {
 		return nil, err
 	}
-	follower := authority.NewReader(operator.GetClient(), env.Namespace)
+	follower := certs.NewReader(operator.GetClient(), env.Namespace)
 	scope, err := config.scope()
 	if err != nil {
 		return nil, err
 	}
-	pods, err := survey.IndexPods(ctx, operator.GetCache())
+	pods, err := workload.IndexPods(ctx, operator.GetCache())
 	if err != nil {
 		return nil, err
 	}
 	parts := &deps{
 		Operator: operator, config: config, env: env, cluster: cluster, addresses: addrs, scope: scope,
 		certs: follower, dispatchRunner: newDispatchRunner(operator, config, refusals),
-		pods: pods, allocator: placement.New(operator.GetClient(), pods, config.spreadSettings(), refusals),
+		pods: pods, allocator: allocator.New(operator.GetClient(), pods, config.spreadSettings(), refusals),
 		webhookGate: &webhookGate{now: time.Now}, skew: skew, refusals: refusals,
 	}
 	if err := parts.addRegistration(ctx); err != nil {
@@ -137,15 +137,15 @@ type deps struct {
 	cluster        *rest.Config // connections that do not end with leadership: for reads and reviews only
 	addresses      addresses
 	scope          *kit.Scope
-	certs          *authority.Reader
+	certs          *certs.Reader
 	dispatchRunner *dispatchRunner
-	pods           survey.PodLister
-	allocator      *placement.Allocator
+	pods           workload.PodLister
+	allocator      *allocator.Allocator
 	refusals       *limit.Refusals
 	webhookGate    *webhookGate
 	skew           *clockskew.Monitor
 
-	registration *admission.Registration // nil if the operator does not register its webhook itself
+	registration *webhookconfig.Registration // nil if the operator does not register its webhook itself
 }
 
 // addLink maintains the CA and serves the link.
@@ -171,8 +171,8 @@ func (p deps) addLink(ctx context.Context) error {
 		return err
 	}
 	p.dispatchRunner.dispatcher.Connect(server)
-	certOptions := authority.Options{Namespace: p.env.Namespace, Names: p.certificateNames(), Lifetimes: authority.DefaultLifetimes(), Term: p.Leadership.Term}
-	return errors.Join(authority.AddController(p.Operator, certOptions), p.Add(linkServer{server, p.config.Link.Port}), p.Add(p.dispatchRunner))
+	certOptions := certs.Options{Namespace: p.env.Namespace, Names: p.certificateNames(), Lifetimes: certs.DefaultLifetimes(), Term: p.Leadership.Term}
+	return errors.Join(certs.AddController(p.Operator, certOptions), p.Add(linkServer{server, p.config.Link.Port}), p.Add(p.dispatchRunner))
 }
 
 // manifestSettings are passed to pods of agents.

@@ -14,10 +14,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 	ctrladmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"github.com/swarm-io/swarm-operator/internal/admission"
-	"github.com/swarm-io/swarm-operator/internal/authority"
+	"github.com/swarm-io/swarm-operator/internal/certs"
+	"github.com/swarm-io/swarm-operator/internal/controller/webhookconfig"
 	"github.com/swarm-io/swarm-operator/internal/limit"
-	"github.com/swarm-io/swarm-operator/internal/placement"
+	"github.com/swarm-io/swarm-operator/internal/webhook/pool"
+	"github.com/swarm-io/swarm-operator/internal/webhook/spread"
 )
 
 // addWebhook serves admission on every replica. With certificates of its own, the operator also sets the CA bundle; with certificates
@@ -40,21 +41,21 @@ func (p deps) addWebhook(ctx context.Context) error {
 	options, source := p.config.Webhook.serverOptions(), p.config.Webhook.CertDir
 	verifyClientCerts(clients, &options)
 	if !hasCertificate {
-		source = "Secret " + authority.SecretName
-		cert := admission.NewServingCert(p.certs.Certificates)
+		source = "Secret " + certs.SecretName
+		cert := webhookconfig.NewServingCert(p.certs.Certificates)
 		options.TLSOpts = append(options.TLSOpts, func(config *tls.Config) { config.GetCertificate = cert.Certificate })
-		if err := errors.Join(admission.AddCABundleController(p.Operator, p.certs.Bundle), cert.Watch(ctx, p.GetCache())); err != nil {
+		if err := errors.Join(webhookconfig.AddCABundleController(p.Operator, p.certs.Bundle), cert.Watch(ctx, p.GetCache())); err != nil {
 			return err
 		}
 	}
 	p.env.Log.Info("the webhook has its certificate", "from", source)
 	server := newWebhookServer(options, p.config.webhookEndpoint(), p.refusals)
 	p.webhookGate.checkServing = server.StartedChecker()
-	poolHandler := p.observeWebhook(withLogging(admission.Pods(p.GetClient(), p.GetAPIReader(), p.GetScheme(), p.scope)))
-	server.Register(admission.Path, requireClientCert(clients, limit.Bodies(poolHandler, p.refusals)))
-	spreadHandler := placement.Pods(p.leaderClient(), p.GetScheme(), p.config.spreadSettings(), placement.InScope(p.GetClient(), p.scope), ctrlmetrics.Registry)
-	server.Register(placement.Path, requireClientCert(clients, limit.Bodies(withLogging(spreadHandler), p.refusals)))
-	return errors.Join(admission.AddNamespaceSelectorController(p.Operator, p.namespaceSelector()), p.Add(server), p.AddReadyzCheck("webhook", p.webhookGate.checkServing))
+	poolHandler := p.observeWebhook(withLogging(pool.Pods(p.GetClient(), p.GetAPIReader(), p.GetScheme(), p.scope)))
+	server.Register(pool.Path, requireClientCert(clients, limit.Bodies(poolHandler, p.refusals)))
+	spreadHandler := spread.Pods(p.leaderClient(), p.GetScheme(), p.config.spreadSettings(), spread.InScope(p.GetClient(), p.scope), ctrlmetrics.Registry)
+	server.Register(spread.Path, requireClientCert(clients, limit.Bodies(withLogging(spreadHandler), p.refusals)))
+	return errors.Join(webhookconfig.AddNamespaceSelectorController(p.Operator, p.namespaceSelector()), p.Add(server), p.AddReadyzCheck("webhook", p.webhookGate.checkServing))
 }
 
 func (w Webhook) serverOptions() webhook.Options {

@@ -12,13 +12,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/controller/adoption"
 	"github.com/swarm-io/swarm-operator/internal/controller/agent"
+	"github.com/swarm-io/swarm-operator/internal/controller/poollabel"
 	"github.com/swarm-io/swarm-operator/internal/controller/swarm"
 	"github.com/swarm-io/swarm-operator/internal/controller/task"
 	"github.com/swarm-io/swarm-operator/internal/controller/workerpool"
-	"github.com/swarm-io/swarm-operator/internal/dispatch"
 	"github.com/swarm-io/swarm-operator/internal/limit"
+	"github.com/swarm-io/swarm-operator/internal/swarm/dispatch"
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
@@ -117,6 +117,6 @@ func (p deps) addControllers(ctx context.Context) error {
 			Dispatcher: p.dispatchRunner.dispatcher, Trigger: p.dispatchRunner.tasks, Scope: scope, Workers: workers, Clock: p.skew,
 		}),
 		workerpool.Add(ctx, p.Operator, workerpool.Options{Pods: p.pods, Scope: scope, Resync: resync, Workers: workers, PerWorkerUnsupported: p.config.perWorkerDisabledReason()}),
-		adoption.Add(ctx, p.Operator, adoption.Options{Scope: scope, Workers: workers}),
+		poollabel.Add(ctx, p.Operator, poollabel.Options{Scope: scope, Workers: workers}),
 	)
 }

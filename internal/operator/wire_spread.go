@@ -11,10 +11,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"github.com/swarm-io/swarm-operator/internal/admission"
 	"github.com/swarm-io/swarm-operator/internal/controller/spread"
+	"github.com/swarm-io/swarm-operator/internal/controller/webhookconfig"
 	"github.com/swarm-io/swarm-operator/internal/link"
-	"github.com/swarm-io/swarm-operator/internal/placement"
+	"github.com/swarm-io/swarm-operator/internal/spread/allocator"
 )
 
 // addSpread keeps workloads split between spot and on-demand nodes. The desk observes pods on every replica: any may be the next
@@ -34,8 +34,8 @@ func (p deps) addSpread(ctx context.Context) error {
 }
 
 // namespaceSelector determines the namespaces of the spread webhook.
-func (p deps) namespaceSelector() admission.NamespaceSelector {
-	selector := admission.NamespaceSelector{Reader: p.GetClient(), Settings: p.config.spreadSettings(), Scope: p.scope, OperatorNamespace: p.env.Namespace, Reachable: p.webhookGate.isReachable}
+func (p deps) namespaceSelector() webhookconfig.NamespaceSelector {
+	selector := webhookconfig.NamespaceSelector{Reader: p.GetClient(), Settings: p.config.spreadSettings(), Scope: p.scope, OperatorNamespace: p.env.Namespace, Reachable: p.webhookGate.isReachable}
 	if p.registration != nil {
 		selector.Reachable = p.registration.ProbeDone
 	}
@@ -52,14 +52,14 @@ func (p deps) peers() link.Peers {
 	}
 	return link.Peers{
 		ClientCAs: p.certs.Pool,
-		Register:  func(to grpc.ServiceRegistrar) { placement.RegisterServer(to, p.allocator, p.Leadership.Fresh) },
+		Register:  func(to grpc.ServiceRegistrar) { allocator.RegisterServer(to, p.allocator, p.Leadership.Fresh) },
 	}
 }
 
 // leaderClient places pods: through this replica if it leads, and else through the leader, at the address in its Lease.
-func (p deps) leaderClient() *placement.LeaderClient {
+func (p deps) leaderClient() *allocator.LeaderClient {
 	name := serviceHost(linkService, p.env.Namespace) // which the certificate of every replica is valid for
-	return placement.NewLeaderClient(placement.LeaderClientOptions{
+	return allocator.NewLeaderClient(allocator.LeaderClientOptions{
 		Local: p.allocator, Leading: p.Leadership.Fresh, Leader: leaderInfo{lease: p.Leadership, identity: p.Leadership.Identity()}.Leader,
 		TLS:     func(ctx context.Context) (*tls.Config, error) { return p.certs.ClientConfig(ctx, name) },
 		Metrics: ctrlmetrics.Registry,

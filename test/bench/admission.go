@@ -20,7 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/swarm-io/swarm-operator/internal/placement"
+	"github.com/swarm-io/swarm-operator/internal/webhook/spread"
 )
 
 const (
@@ -138,7 +138,7 @@ func (a webhookCaller) call(ctx context.Context, n int) error {
 	if err != nil {
 		return err
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://127.0.0.1:"+webhookPort+placement.Path, bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://127.0.0.1:"+webhookPort+spread.Path, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}

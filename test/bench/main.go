@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"github.com/swarm-io/swarm-operator/agent"
-	"github.com/swarm-io/swarm-operator/internal/testkit/crew"
+	"github.com/swarm-io/swarm-operator/internal/testkit/fakeagents"
 	"github.com/swarm-io/swarm-operator/test/bench/report"
 )
 
@@ -51,8 +51,8 @@ var measuredPackages = map[string][]string{
 	"queue":  swarms,
 	"idle":   swarms,
 	"pools":  {"internal/controller/workerpool"},
-	"spread": {"internal/admission", "internal/controller/spread", "internal/placement"},
-	"limits": slices.Concat(swarms, []string{"internal/limit", "internal/link", "internal/placement"}),
+	"spread": {"internal/webhook/pool", "internal/controller/spread", "internal/spread/allocator"},
+	"limits": slices.Concat(swarms, []string{"internal/limit", "internal/link", "internal/spread/allocator"}),
 }
 
 var swarms = []string{"agent", "internal/controller/agent", "internal/controller/swarm", "internal/controller/task"}
@@ -95,7 +95,7 @@ func run(ctx context.Context, results string, quiet time.Duration, only []string
 	if err != nil {
 		return err
 	}
-	agents, err := crew.Start(ctx, cluster.config, crew.Options{Runner: runAgent})
+	agents, err := fakeagents.Start(ctx, cluster.config, fakeagents.Options{Runner: runAgent})
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/admission"
+	"github.com/swarm-io/swarm-operator/internal/controller/webhookconfig"
 	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
 )
 
@@ -80,7 +80,7 @@ func (c *cluster) registerWebhook(ctx context.Context) error {
 // trustedCAs are the CAs that the API server trusts for the webhook.
 func (c *cluster) trustedCAs(ctx context.Context) ([]byte, error) {
 	found := &admissionv1.MutatingWebhookConfiguration{}
-	if err := c.api.Get(ctx, client.ObjectKey{Name: admission.ConfigurationName}, found); err != nil {
+	if err := c.api.Get(ctx, client.ObjectKey{Name: webhookconfig.ConfigurationName}, found); err != nil {
 		return nil, fmt.Errorf("read the webhooks: %w", err)
 	}
 	return found.Webhooks[0].ClientConfig.CABundle, nil

@@ -21,8 +21,8 @@ import (
 
 	"github.com/swarm-io/swarm-operator/agent"
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
-	"github.com/swarm-io/swarm-operator/internal/placement"
 	"github.com/swarm-io/swarm-operator/internal/testkit/rawlink"
+	"github.com/swarm-io/swarm-operator/internal/webhook/spread"
 	"github.com/swarm-io/swarm-operator/test/bench/report"
 )
 
@@ -72,7 +72,7 @@ func post(ctx context.Context, httpClient *http.Client, n int) error {
 	if n%2 == 0 {
 		from = io.MultiReader(from) // which has no length
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://127.0.0.1:"+webhookPort+placement.Path, from)
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://127.0.0.1:"+webhookPort+spread.Path, from)
 	if err != nil {
 		return err
 	}

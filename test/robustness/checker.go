@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/swarm-io/swarm-operator/internal/watchdog"
+	"github.com/swarm-io/swarm-operator/internal/process/watchdog"
 	"github.com/swarm-io/swarm-operator/test/invariant"
 )
 

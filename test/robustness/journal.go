@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/watchdog"
+	"github.com/swarm-io/swarm-operator/internal/process/watchdog"
 )
 
 // Kinds of events.

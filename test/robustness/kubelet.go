@@ -51,7 +51,7 @@ type container struct {
 	report  bool   // the next end is reported before the container is started again
 }
 
-// Run implements crew.Runner.
+// Run implements fakeagents.Runner.
 func (k *Kubelet) Run(ctx context.Context, pod *corev1.Pod, config agent.Config) error {
 	c := &container{kubelet: k, pod: pod, config: config}
 	k.mu.Lock()

@@ -24,7 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/testkit/crew"
+	"github.com/swarm-io/swarm-operator/internal/testkit/fakeagents"
 )
 
 // settleTimeout is how long tasks may take to finish when nothing is in their way any more.
@@ -139,7 +139,7 @@ func (r *Run) start(ctx context.Context, o options) (stop func(), err error) {
 		return nil, err
 	}
 	log := slog.New(slog.NewTextHandler(r.log, nil))
-	fleet, err := crew.Start(ctx, r.cluster, crew.Options{Namespace: namespace, Runner: r.kubelet.Run, Log: log})
+	fleet, err := fakeagents.Start(ctx, r.cluster, fakeagents.Options{Namespace: namespace, Runner: r.kubelet.Run, Log: log})
 	stop = func() {
 		if fleet != nil {
 			fleet.Stop()

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/swarm-io/swarm-operator/internal/topology"
+	"github.com/swarm-io/swarm-operator/internal/swarm/topology"
 )
 
 func faultsOf(seed uint64, faults faultMix, count int) (result []fault) {

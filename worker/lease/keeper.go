@@ -7,7 +7,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/swarm-io/swarm-operator/internal/hostclock"
+	"github.com/swarm-io/swarm-operator/internal/process/hostclock"
 )
 
 // Limits of what is a part of a Lease's duration.

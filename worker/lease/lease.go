@@ -22,7 +22,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/swarm-io/swarm-operator/internal/hostclock"
+	"github.com/swarm-io/swarm-operator/internal/process/hostclock"
 )
 
 const (

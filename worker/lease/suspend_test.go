@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/swarm-io/swarm-operator/internal/hostclock"
+	"github.com/swarm-io/swarm-operator/internal/process/hostclock"
 )
 
 // How far the clocks have jumped. The monotonic clock never does.

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/swarm-io/swarm-operator/internal/processgroup"
+	"github.com/swarm-io/swarm-operator/internal/process/processgroup"
 	"github.com/swarm-io/swarm-operator/worker"
 )
 

@@ -13,7 +13,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/swarm-io/swarm-operator/internal/processgroup"
+	"github.com/swarm-io/swarm-operator/internal/process/processgroup"
 )
 
 const (

@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/manifest"
-	"github.com/swarm-io/swarm-operator/internal/topology"
+	"github.com/swarm-io/swarm-operator/internal/swarm/manifest"
+	"github.com/swarm-io/swarm-operator/internal/swarm/topology"
 )
 
 // A Plan is the status to write.

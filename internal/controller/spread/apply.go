@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	engine "github.com/swarm-io/swarm-operator/internal/spread"
+	engine "github.com/swarm-io/swarm-operator/internal/spread/split"
 )
 
 const (

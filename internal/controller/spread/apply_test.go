@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	engine "github.com/swarm-io/swarm-operator/internal/spread"
-	"github.com/swarm-io/swarm-operator/internal/survey"
+	engine "github.com/swarm-io/swarm-operator/internal/spread/split"
+	"github.com/swarm-io/swarm-operator/internal/workload"
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
@@ -166,7 +166,7 @@ func TestAPodThatHasJustGotANodeIsNotDeleted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.controller.listPods = func(context.Context, survey.Key) ([]*corev1.Pod, error) { return slices.Clone(late), nil }
+	s.controller.listPods = func(context.Context, workload.Key) ([]*corev1.Pod, error) { return slices.Clone(late), nil }
 	s.maxPods[engine.Spot] = 100
 	s.schedulePods()
 	if got := s.mustReconcile(); s.countMoves() > 0 || got != kit.RequeueAfter(conflictRetryDelay, "SpotUnavailable") {

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/window"
+	"github.com/swarm-io/swarm-operator/internal/spread/window"
 )
 
 // coverageRetryDelay is the delay before a workload that admission does not see yet is reconciled again.

@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	engine "github.com/swarm-io/swarm-operator/internal/spread"
-	"github.com/swarm-io/swarm-operator/internal/survey"
+	engine "github.com/swarm-io/swarm-operator/internal/spread/split"
+	workloads "github.com/swarm-io/swarm-operator/internal/workload"
 )
 
 // The reasons of events.
@@ -62,7 +62,7 @@ func statusEvents(plan Plan) []pendingEvent {
 }
 
 // emit refers to the workload without its resource version, with which no two events would be aggregated.
-func (c *controller) emit(workload survey.Workload, event pendingEvent) {
+func (c *controller) emit(workload workloads.Workload, event pendingEvent) {
 	regarding := &corev1.ObjectReference{
 		APIVersion: appsv1.SchemeGroupVersion.String(), Kind: string(workload.Key.Kind),
 		Namespace: workload.Key.Namespace, Name: workload.Key.Name, UID: workload.GetUID(),

@@ -27,14 +27,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	engine "github.com/swarm-io/swarm-operator/internal/spread"
-	"github.com/swarm-io/swarm-operator/internal/survey"
+	"github.com/swarm-io/swarm-operator/internal/spread/snapshot"
+	engine "github.com/swarm-io/swarm-operator/internal/spread/split"
+	workloads "github.com/swarm-io/swarm-operator/internal/workload"
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
-var settings = survey.Settings{
-	Prefix: "swarm.io/", Spot: []survey.Label{{Key: "class", Value: "spot"}}, OnDemand: []survey.Label{{Key: "class", Value: "on-demand"}},
-	Notices: []string{"going"}, Provisioner: survey.ProvisionerNone, PendingDeadline: time.Minute, Cooldown: 10 * time.Second, Step: intstr.FromInt32(2),
+var settings = snapshot.Settings{
+	Prefix: "swarm.io/", Spot: []snapshot.Label{{Key: "class", Value: "spot"}}, OnDemand: []snapshot.Label{{Key: "class", Value: "on-demand"}},
+	Notices: []string{"going"}, Provisioner: snapshot.ProvisionerNone, PendingDeadline: time.Minute, Cooldown: 10 * time.Second, Step: intstr.FromInt32(2),
 }
 
 // A stage is an in-memory cluster with one Deployment and its keeper. Tests control the time.
@@ -84,11 +85,11 @@ func newHarness(t *testing.T, replicas int32) *harness {
 }
 
 // listPods finds pods like a cache indexed by workload.
-func (s *harness) listPods(ctx context.Context, key survey.Key) ([]*corev1.Pod, error) {
+func (s *harness) listPods(ctx context.Context, key workloads.Key) ([]*corev1.Pod, error) {
 	list, pods := &corev1.PodList{}, []*corev1.Pod{}
 	err := s.cluster.List(ctx, list, client.InNamespace(key.Namespace))
 	for n := range list.Items {
-		if owner, owned := survey.OwnerOf(&list.Items[n]); owned && owner == key {
+		if owner, owned := workloads.OwnerOf(&list.Items[n]); owned && owner == key {
 			pods = append(pods, &list.Items[n])
 		}
 	}
@@ -134,7 +135,7 @@ func (s *harness) startLeader() {
 	c.nodes = &nodeTracker{settings: settings, cachedReader: s.cluster, liveReader: s.cluster, onChange: c.triggerAll, now: c.now}
 	s.registry = prometheus.NewRegistry()
 	c.metrics = newMetrics(s.registry, c.states, c.nodes)
-	s.reconciler = &reconciler[*appsv1.Deployment]{c, v1alpha1.WorkloadDeployment, survey.Deployment}
+	s.reconciler = &reconciler[*appsv1.Deployment]{c, v1alpha1.WorkloadDeployment, workloads.Deployment}
 }
 
 // recordRemoval is the API server's side of an eviction. The cache has it only from the next step on.
@@ -147,9 +148,9 @@ func (s *harness) recordRemoval(verb, pod string, uid types.UID) error {
 	return nil
 }
 
-func (s *harness) SetClassStates(_ survey.Key, shortage engine.ClassStates) { s.classes = shortage }
-func (s *harness) Forget(survey.Key)                                        { s.classes = engine.ClassStates{} }
-func (s *harness) Covers(context.Context, string) (bool, string)            { return s.covered, s.unsupported }
+func (s *harness) SetClassStates(_ workloads.Key, shortage engine.ClassStates) { s.classes = shortage }
+func (s *harness) Forget(workloads.Key)                                        { s.classes = engine.ClassStates{} }
+func (s *harness) Covers(context.Context, string) (bool, string)               { return s.covered, s.unsupported }
 
 //nolint:revive // the interface has so many arguments
 func (s *harness) Eventf(_, related runtime.Object, kind, reason, _, note string, arguments ...any) {
@@ -249,7 +250,7 @@ func (s *harness) removeNode(name string) {
 // createPods creates the missing pods of the Deployment, through admission if it covers them.
 func (s *harness) createPods() {
 	s.t.Helper()
-	workload := survey.Deployment(s.getDeployment())
+	workload := workloads.Deployment(s.getDeployment())
 	for missing := workload.Replicas - len(s.pods()); missing > 0; missing-- {
 		s.created++
 		pod := newPod(fmt.Sprintf("web-%02d", s.created), s.clock)
@@ -263,9 +264,9 @@ func (s *harness) createPods() {
 }
 
 // number returns the number of the next pod.
-func (s *harness) number(workload survey.Workload, policy engine.Policy) int {
+func (s *harness) number(workload workloads.Workload, policy engine.Policy) int {
 	s.t.Helper()
-	objects := survey.Objects{Workload: workload, Now: s.clock}
+	objects := snapshot.Objects{Workload: workload, Now: s.clock}
 	if view := s.nodes.latest(); view != nil {
 		objects.Nodes = view.byName
 	}

@@ -4,7 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
-	engine "github.com/swarm-io/swarm-operator/internal/spread"
+	engine "github.com/swarm-io/swarm-operator/internal/spread/split"
 )
 
 // metrics are computed at each scrape, from memory, and by the leader only: the sum over all replicas is correct. Object names are never

@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	engine "github.com/swarm-io/swarm-operator/internal/spread"
-	"github.com/swarm-io/swarm-operator/internal/survey"
+	"github.com/swarm-io/swarm-operator/internal/spread/snapshot"
+	engine "github.com/swarm-io/swarm-operator/internal/spread/split"
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
@@ -29,7 +29,7 @@ const (
 
 // nodeTracker evaluates every node when it changes, and not for every workload.
 type nodeTracker struct {
-	settings     survey.Settings
+	settings     snapshot.Settings
 	cachedReader client.Reader
 	liveReader   client.Reader // past the cache
 	onChange     func()
@@ -43,7 +43,7 @@ type nodeTracker struct {
 
 // nodeSnapshot is an immutable snapshot of all nodes, so that readers need no lock.
 type nodeSnapshot struct {
-	byName                               map[string]survey.Node
+	byName                               map[string]snapshot.Node
 	spotAvailableAt, onDemandAvailableAt time.Time // when a node of that class last began to accept pods
 }
 
@@ -64,7 +64,7 @@ func (s *nodeSnapshot) availableAt(class engine.Class) *time.Time {
 	return &s.onDemandAvailableAt
 }
 
-func acceptsPods(node survey.Node) bool { return node.Schedulable && node.Notice == "" }
+func acceptsPods(node snapshot.Node) bool { return node.Schedulable && node.Notice == "" }
 
 // Reconcile evaluates a node.
 func (n *nodeTracker) Reconcile(ctx context.Context, node *corev1.Node) (kit.Result, error) {
@@ -86,9 +86,9 @@ func (n *nodeTracker) load(ctx context.Context) (nodeSnapshot, error) {
 	if err := n.cachedReader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		return nodeSnapshot{}, fmt.Errorf("list nodes: %w", err)
 	}
-	n.current, n.deletedNodes = &nodeSnapshot{byName: make(map[string]survey.Node, len(list.Items))}, map[string]bool{}
+	n.current, n.deletedNodes = &nodeSnapshot{byName: make(map[string]snapshot.Node, len(list.Items))}, map[string]bool{}
 	for i := range list.Items {
-		judged := n.withInterruptedAt(survey.Node{}, n.settings.Node(&list.Items[i]))
+		judged := n.withInterruptedAt(snapshot.Node{}, n.settings.Node(&list.Items[i]))
 		n.current.byName[judged.Name] = judged
 		if last := n.current.availableAt(judged.Class); acceptsPods(judged) && readySince(&list.Items[i]).After(*last) {
 			*last = readySince(&list.Items[i])
@@ -107,7 +107,7 @@ func readySince(node *corev1.Node) time.Time {
 }
 
 // update updates the state of a node.
-func (n *nodeTracker) update(node survey.Node) {
+func (n *nodeTracker) update(node snapshot.Node) {
 	n.lock.Lock()
 	defer n.lock.Unlock()
 	before, exists := n.current.byName[node.Name]
@@ -129,7 +129,7 @@ func (n *nodeTracker) update(node survey.Node) {
 }
 
 // withInterruptedAt sets the time at which the interruption of a node was first seen.
-func (n *nodeTracker) withInterruptedAt(before, after survey.Node) survey.Node {
+func (n *nodeTracker) withInterruptedAt(before, after snapshot.Node) snapshot.Node {
 	switch {
 	case !after.Interrupted():
 	case before.Interrupted():
@@ -142,14 +142,14 @@ func (n *nodeTracker) withInterruptedAt(before, after survey.Node) survey.Node {
 
 // beganAccepting reports whether a node that accepts pods accepted fewer before: none, those of the other class, or only pods with more
 // tolerations.
-func beganAccepting(before, after survey.Node) bool {
+func beganAccepting(before, after snapshot.Node) bool {
 	return !acceptsPods(before) || before.Class != after.Class || slices.ContainsFunc(before.Taints, func(taint corev1.Taint) bool {
 		return !slices.ContainsFunc(after.Taints, func(left corev1.Taint) bool { return left.MatchTaint(&taint) && left.Value == taint.Value })
 	})
 }
 
 // equalForWorkloads reports whether a change makes no difference to any workload.
-func equalForWorkloads(before, after survey.Node) bool {
+func equalForWorkloads(before, after snapshot.Node) bool {
 	before.Labels, after.Labels = nil, nil
 	return equality.Semantic.DeepEqual(before, after)
 }

@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
-	engine "github.com/swarm-io/swarm-operator/internal/spread"
-	"github.com/swarm-io/swarm-operator/internal/survey"
+	"github.com/swarm-io/swarm-operator/internal/spread/snapshot"
+	engine "github.com/swarm-io/swarm-operator/internal/spread/split"
 )
 
 func readyNode(name string, class engine.Class, edits ...func(*corev1.Node)) *corev1.Node {
@@ -59,9 +59,9 @@ func TestNodeAvailability(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			later := noon.Add(time.Hour)
-			n := &nodeTracker{settings: settings, onChange: func() {}, now: func() time.Time { return later }, current: &nodeSnapshot{byName: map[string]survey.Node{}}, deletedNodes: map[string]bool{}}
+			n := &nodeTracker{settings: settings, onChange: func() {}, now: func() time.Time { return later }, current: &nodeSnapshot{byName: map[string]snapshot.Node{}}, deletedNodes: map[string]bool{}}
 			if test.before != nil {
-				n.current = &nodeSnapshot{byName: map[string]survey.Node{"n": settings.Node(test.before)}}
+				n.current = &nodeSnapshot{byName: map[string]snapshot.Node{"n": settings.Node(test.before)}}
 				if passes := n.nodeChanged().Update(event.UpdateEvent{ObjectOld: test.before, ObjectNew: test.after}); passes != test.heard {
 					t.Errorf("heard %t", passes)
 				}
@@ -80,7 +80,7 @@ func TestNodeAvailability(t *testing.T) {
 func TestInterruptionTimeIsRecordedOnce(t *testing.T) {
 	now := noon
 	n := &nodeTracker{settings: settings, onChange: func() {}, now: func() time.Time { return now }}
-	n.current, n.deletedNodes = &nodeSnapshot{byName: map[string]survey.Node{}}, map[string]bool{}
+	n.current, n.deletedNodes = &nodeSnapshot{byName: map[string]snapshot.Node{}}, map[string]bool{}
 	for _, c := range []struct {
 		reason string
 		node   *corev1.Node
@@ -114,7 +114,7 @@ func TestLeaderStartsWithNodeConditions(t *testing.T) {
 func TestNodeChangesAreBatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		calls := 0
-		n := &nodeTracker{settings: settings, onChange: func() { calls++ }, now: time.Now, current: &nodeSnapshot{byName: map[string]survey.Node{}}, deletedNodes: map[string]bool{}}
+		n := &nodeTracker{settings: settings, onChange: func() { calls++ }, now: time.Now, current: &nodeSnapshot{byName: map[string]snapshot.Node{}}, deletedNodes: map[string]bool{}}
 		for _, name := range []string{"a", "b", "c"} {
 			n.update(settings.Node(readyNode(name, engine.Spot)))
 		}

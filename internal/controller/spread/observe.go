@@ -13,8 +13,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	engine "github.com/swarm-io/swarm-operator/internal/spread"
-	"github.com/swarm-io/swarm-operator/internal/survey"
+	"github.com/swarm-io/swarm-operator/internal/spread/snapshot"
+	engine "github.com/swarm-io/swarm-operator/internal/spread/split"
 )
 
 // workloadSnapshot is the observed state of a workload.
@@ -49,7 +49,7 @@ func (c *controller) observe(ctx context.Context, t target) (workloadSnapshot, e
 	if snap.constraints, err = c.constraints(ctx, t); err != nil {
 		return snap, err
 	}
-	objects := survey.Objects{
+	objects := snapshot.Objects{
 		Workload: t.Workload, Spec: t.spec, Pods: pods, Nodes: snap.nodes.byName, Budgets: budgets,
 		Volumes: c.volumes(ctx), Hold: snap.hold, History: c.states.history(t.state, snap.nodes, t.now), Now: t.now,
 	}

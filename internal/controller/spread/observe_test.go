@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"github.com/swarm-io/swarm-operator/internal/survey"
+	"github.com/swarm-io/swarm-operator/internal/workload"
 )
 
 var errUnread = errors.New("cannot be read")
@@ -39,7 +39,7 @@ func (s *harness) failingClient(of any) client.WithWatch {
 func TestNothingIsMovedOnReadErrors(t *testing.T) {
 	for reason, breakRead := range map[string]func(*harness){
 		"pods": func(s *harness) {
-			s.controller.listPods = func(context.Context, survey.Key) ([]*corev1.Pod, error) { return nil, errUnread }
+			s.controller.listPods = func(context.Context, workload.Key) ([]*corev1.Pod, error) { return nil, errUnread }
 		},
 		"nodes": func(s *harness) {
 			s.nodes.current, s.nodes.cachedReader = nil, s.failingClient(&corev1.NodeList{})

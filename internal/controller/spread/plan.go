@@ -8,7 +8,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	engine "github.com/swarm-io/swarm-operator/internal/spread"
+	engine "github.com/swarm-io/swarm-operator/internal/spread/split"
 )
 
 // Plan is what to do about a workload, and what to report.

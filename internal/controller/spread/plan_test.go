@@ -7,12 +7,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	engine "github.com/swarm-io/swarm-operator/internal/spread"
-	"github.com/swarm-io/swarm-operator/internal/survey"
+	"github.com/swarm-io/swarm-operator/internal/spread/snapshot"
+	engine "github.com/swarm-io/swarm-operator/internal/spread/split"
+	"github.com/swarm-io/swarm-operator/internal/workload"
 )
 
-func keyOf(name string) survey.Key {
-	return survey.Key{Kind: v1alpha1.WorkloadDeployment, NamespacedName: types.NamespacedName{Namespace: "demo", Name: name}}
+func keyOf(name string) workload.Key {
+	return workload.Key{Kind: v1alpha1.WorkloadDeployment, NamespacedName: types.NamespacedName{Namespace: "demo", Name: name}}
 }
 
 var noon = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
@@ -85,7 +86,7 @@ func TestPlan(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			test.seen.input = newInput(test.pending)
 			test.seen.input.Hold, test.seen.input.Problem = test.hold, test.problem
-			p := makePlan(test.seen, target{spec: survey.Spec{Problem: test.wish}, state: &workloadState{lastRefusal: test.refused}, now: noon})
+			p := makePlan(test.seen, target{spec: snapshot.Spec{Problem: test.wish}, state: &workloadState{lastRefusal: test.refused}, now: noon})
 			if len(p.Moves) != test.moves || p.statusText() != test.status || p.Decision.Reason != test.reason || !p.RecheckAt.Equal(test.again) {
 				t.Errorf("%d moves, %q, %q, again %s\nwant %d, %q, %q, %s",
 					len(p.Moves), p.statusText(), p.Decision.Reason, p.RecheckAt, test.moves, test.status, test.reason, test.again)
@@ -117,7 +118,7 @@ func TestWindows(t *testing.T) {
 func TestWindowsPrecedence(t *testing.T) {
 	s := newHarness(t, 1)
 	s.settings.Windows = "configured"
-	web := target{Workload: survey.Deployment(s.getDeployment())}
+	web := target{Workload: workload.Deployment(s.getDeployment())}
 	expect := func(want string) {
 		t.Helper()
 		if got, err := s.windowsText(t.Context(), web); got != want || err != nil {

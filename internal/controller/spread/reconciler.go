@@ -28,8 +28,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	engine "github.com/swarm-io/swarm-operator/internal/spread"
-	"github.com/swarm-io/swarm-operator/internal/survey"
+	"github.com/swarm-io/swarm-operator/internal/spread/snapshot"
+	engine "github.com/swarm-io/swarm-operator/internal/spread/split"
+	workloads "github.com/swarm-io/swarm-operator/internal/workload"
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
@@ -38,8 +39,8 @@ const controllerName = "spread"
 
 // An Allocator informs admission which classes accept pods.
 type Allocator interface {
-	SetClassStates(workload survey.Key, shortage engine.ClassStates)
-	Forget(workload survey.Key)
+	SetClassStates(workload workloads.Key, shortage engine.ClassStates)
+	Forget(workload workloads.Key)
 }
 
 // Coverage reports whether admission sees the pods of a namespace and, if it never will, why.
@@ -49,8 +50,8 @@ type Coverage interface {
 
 // Options are the configuration and the dependencies of this controller.
 type Options struct {
-	Settings  survey.Settings
-	ListPods  survey.PodLister
+	Settings  snapshot.Settings
+	ListPods  workloads.PodLister
 	Allocator Allocator
 	Coverage  Coverage
 	Scope     *kit.Scope
@@ -62,9 +63,9 @@ type Options struct {
 // A keeper keeps workloads of any kind spread.
 type controller struct {
 	client    client.Client
-	listPods  survey.PodLister
+	listPods  workloads.PodLister
 	recorder  events.EventRecorder
-	settings  survey.Settings
+	settings  snapshot.Settings
 	allocator Allocator
 	coverage  Coverage
 	nodes     *nodeTracker
@@ -86,8 +87,8 @@ func Add(operator *kit.Operator, options Options) error {
 	c.metrics = newMetrics(options.Metrics, c.states, c.nodes)
 	return errors.Join(
 		kit.New[*corev1.Node](operator, controllerName+"-nodes").Predicates(c.nodes.nodeChanged()).IncludeDeleting().OnDeleted(kit.Forget(c.nodes.remove)).Build(c.nodes),
-		add(operator, options, &reconciler[*appsv1.Deployment]{c, v1alpha1.WorkloadDeployment, survey.Deployment}),
-		add(operator, options, &reconciler[*appsv1.StatefulSet]{c, v1alpha1.WorkloadStatefulSet, survey.StatefulSet}),
+		add(operator, options, &reconciler[*appsv1.Deployment]{c, v1alpha1.WorkloadDeployment, workloads.Deployment}),
+		add(operator, options, &reconciler[*appsv1.StatefulSet]{c, v1alpha1.WorkloadStatefulSet, workloads.StatefulSet}),
 	)
 }
 
@@ -110,7 +111,7 @@ func add[T client.Object](operator *kit.Operator, options Options, r *reconciler
 type reconciler[T client.Object] struct {
 	*controller
 	kind       v1alpha1.WorkloadKind
-	toWorkload func(T) survey.Workload
+	toWorkload func(T) workloads.Workload
 }
 
 // Reconcile advances a workload by one step.
@@ -124,14 +125,14 @@ func (r *reconciler[T]) Reconcile(ctx context.Context, object T) (kit.Result, er
 }
 
 func (r *reconciler[T]) forget(name types.NamespacedName) {
-	r.controller.forget(survey.Key{Kind: r.kind, NamespacedName: name})
+	r.controller.forget(workloads.Key{Kind: r.kind, NamespacedName: name})
 }
 
 // target is a managed workload during one reconcile.
 type target struct {
-	survey.Workload
+	workloads.Workload
 
-	spec  survey.Spec
+	spec  snapshot.Spec
 	state *workloadState
 	now   time.Time
 }
@@ -149,7 +150,7 @@ func (c *controller) reconcileTarget(ctx context.Context, t target) (kit.Result,
 	return c.report(ctx, t, plan, err)
 }
 
-func (c *controller) forget(workload survey.Key) {
+func (c *controller) forget(workload workloads.Key) {
 	c.states.forget(workload)
 	c.allocator.Forget(workload)
 }

@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	engine "github.com/swarm-io/swarm-operator/internal/spread"
-	"github.com/swarm-io/swarm-operator/internal/survey"
+	engine "github.com/swarm-io/swarm-operator/internal/spread/split"
+	workloads "github.com/swarm-io/swarm-operator/internal/workload"
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
@@ -104,7 +104,7 @@ func (c *controller) writeAnnotations(ctx context.Context, t target, before, wan
 }
 
 // patchAnnotations changes annotations of this very workload, and nothing else. It returns the new version, "" if the workload is gone.
-func (c *controller) patchAnnotations(ctx context.Context, workload survey.Workload, annotations map[string]any) (string, error) {
+func (c *controller) patchAnnotations(ctx context.Context, workload workloads.Workload, annotations map[string]any) (string, error) {
 	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": workload.GetUID(), "annotations": annotations}})
 	if err != nil {
 		return "", fmt.Errorf("annotate %s: %w", workload.Key, err)
@@ -122,7 +122,7 @@ func (c *controller) patchAnnotations(ctx context.Context, workload survey.Workl
 }
 
 // release forgets a workload that is not managed, and removes our annotations.
-func (c *controller) release(ctx context.Context, workload survey.Workload) error {
+func (c *controller) release(ctx context.Context, workload workloads.Workload) error {
 	c.forget(workload.Key)
 	patch := c.annotationPatch(workload.GetAnnotations(), nil)
 	if len(patch) == 0 {

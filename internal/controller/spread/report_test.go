@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	engine "github.com/swarm-io/swarm-operator/internal/spread"
-	"github.com/swarm-io/swarm-operator/internal/survey"
+	engine "github.com/swarm-io/swarm-operator/internal/spread/split"
+	"github.com/swarm-io/swarm-operator/internal/workload"
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
@@ -78,7 +78,7 @@ func TestStatusEvents(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := &harness{t: t}
 			s.reconciler = &reconciler[*appsv1.Deployment]{controller: &controller{recorder: s}}
-			about := target{Workload: survey.Deployment(newDeployment(1)), state: &workloadState{}}
+			about := target{Workload: workload.Deployment(newDeployment(1)), state: &workloadState{}}
 			for _, plan := range test.plans {
 				s.publishEvents(about, test.annotated, plan) // the cache is behind
 			}
@@ -193,7 +193,7 @@ func TestStatefulSetOrdinalsAreNumbers(t *testing.T) {
 	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "db", UID: "db", Annotations: newDeployment(0).Annotations}}
 	set.Spec.Replicas = new(int32(5))
 	s.create(set)
-	r := &reconciler[*appsv1.StatefulSet]{s.controller, v1alpha1.WorkloadStatefulSet, survey.StatefulSet}
+	r := &reconciler[*appsv1.StatefulSet]{s.controller, v1alpha1.WorkloadStatefulSet, workload.StatefulSet}
 	for _, name := range []string{"db-0", "db-1", "db-2", "db-3", "db-4"} {
 		pod := newPod(name, s.clock)
 		pod.OwnerReferences[0].Kind, pod.OwnerReferences[0].Name = "StatefulSet", "db"

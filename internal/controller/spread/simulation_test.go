@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	engine "github.com/swarm-io/swarm-operator/internal/spread"
+	engine "github.com/swarm-io/swarm-operator/internal/spread/split"
 )
 
 func TestAWorkloadIsBalancedAndQuiet(t *testing.T) {

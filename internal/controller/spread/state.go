@@ -9,8 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
-	engine "github.com/swarm-io/swarm-operator/internal/spread"
-	"github.com/swarm-io/swarm-operator/internal/survey"
+	"github.com/swarm-io/swarm-operator/internal/spread/snapshot"
+	engine "github.com/swarm-io/swarm-operator/internal/spread/split"
+	workloads "github.com/swarm-io/swarm-operator/internal/workload"
 )
 
 // workloadState is the state of a workload between reconciles, of which only one runs at a time. All of it can be lost.
@@ -67,7 +68,7 @@ func (s *workloadState) ungatedAt(pods []*corev1.Pod, now time.Time) map[types.U
 }
 
 // annotations returns those of a workload, even if the cache does not have the last write yet.
-func (s *workloadState) annotations(workload survey.Workload) map[string]string {
+func (s *workloadState) annotations(workload workloads.Workload) map[string]string {
 	order, err := resourceversion.CompareResourceVersion(workload.GetResourceVersion(), s.patchedVersion)
 	if s.patchedVersion != "" && err == nil && order < 0 {
 		return s.patchedAnnotations
@@ -78,19 +79,19 @@ func (s *workloadState) annotations(workload survey.Workload) map[string]string 
 // stateStore are the memories of all managed workloads.
 type stateStore struct {
 	lock       sync.Mutex
-	byWorkload map[survey.Key]*workloadState
-	decisions  map[survey.Key]engine.Decision
+	byWorkload map[workloads.Key]*workloadState
+	decisions  map[workloads.Key]engine.Decision
 	// When a class without any open node was last known to have no room, so that new workloads need not find out again.
 	noSpotSince, noOnDemandSince time.Time
 	validFor                     time.Duration // how long that is considered valid
 }
 
-func newStateStore(settings survey.Settings) *stateStore {
-	return &stateStore{byWorkload: map[survey.Key]*workloadState{}, decisions: map[survey.Key]engine.Decision{}, validFor: 10 * settings.PendingDeadline}
+func newStateStore(settings snapshot.Settings) *stateStore {
+	return &stateStore{byWorkload: map[workloads.Key]*workloadState{}, decisions: map[workloads.Key]engine.Decision{}, validFor: 10 * settings.PendingDeadline}
 }
 
 // getOrCreate returns the memory of a workload, and marks the workload as managed.
-func (s *stateStore) getOrCreate(workload survey.Workload) *workloadState {
+func (s *stateStore) getOrCreate(workload workloads.Workload) *workloadState {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	state := s.byWorkload[workload.Key]
@@ -101,24 +102,24 @@ func (s *stateStore) getOrCreate(workload survey.Workload) *workloadState {
 	return state
 }
 
-func (s *stateStore) forget(workload survey.Key) {
+func (s *stateStore) forget(workload workloads.Key) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	delete(s.byWorkload, workload)
 	delete(s.decisions, workload)
 }
 
-func (s *stateStore) has(workload survey.Key) bool {
+func (s *stateStore) has(workload workloads.Key) bool {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	return s.byWorkload[workload] != nil
 }
 
 // managedKeys returns the managed workloads of a namespace, "" for all.
-func (s *stateStore) managedKeys(namespace string) []survey.Key {
+func (s *stateStore) managedKeys(namespace string) []workloads.Key {
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	var keys []survey.Key
+	var keys []workloads.Key
 	for key := range s.byWorkload {
 		if namespace == "" || key.Namespace == namespace {
 			keys = append(keys, key)
@@ -128,12 +129,12 @@ func (s *stateStore) managedKeys(namespace string) []survey.Key {
 }
 
 // history returns what a decision needs to know of earlier ones.
-func (s *stateStore) history(state *workloadState, nodes nodeSnapshot, now time.Time) survey.History {
+func (s *stateStore) history(state *workloadState, nodes nodeSnapshot, now time.Time) snapshot.History {
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	history := survey.History{
+	history := snapshot.History{
 		LastMove: state.lastMove,
-		Spot:     survey.ClassHistory{NoCapacitySince: state.noSpotSince, NodeAvailableAt: nodes.spotAvailableAt}, OnDemand: survey.ClassHistory{NoCapacitySince: state.noOnDemandSince, NodeAvailableAt: nodes.onDemandAvailableAt},
+		Spot:     snapshot.ClassHistory{NoCapacitySince: state.noSpotSince, NodeAvailableAt: nodes.spotAvailableAt}, OnDemand: snapshot.ClassHistory{NoCapacitySince: state.noOnDemandSince, NodeAvailableAt: nodes.onDemandAvailableAt},
 	}
 	if !nodes.hasCapacity(engine.Spot) && now.Sub(s.noSpotSince) < s.validFor {
 		history.Spot.NoCapacitySince = later(history.Spot.NoCapacitySince, s.noSpotSince)
@@ -158,7 +159,7 @@ func (s *stateStore) update(state *workloadState, classes engine.ClassStates, no
 }
 
 // setDecision stores the last decision about a workload while it is managed.
-func (s *stateStore) setDecision(workload survey.Key, decision engine.Decision) {
+func (s *stateStore) setDecision(workload workloads.Key, decision engine.Decision) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	if s.byWorkload[workload] != nil {

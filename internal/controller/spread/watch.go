@@ -13,7 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/survey"
+	"github.com/swarm-io/swarm-operator/internal/spread/snapshot"
+	workloads "github.com/swarm-io/swarm-operator/internal/workload"
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
@@ -66,7 +67,7 @@ func budgetChanged() predicate.Predicate {
 }
 
 // windowsChanged passes changes of the windows of a namespace.
-func windowsChanged(settings survey.Settings) predicate.Predicate {
+func windowsChanged(settings snapshot.Settings) predicate.Predicate {
 	key := settings.Key(v1alpha1.SpreadWindows)
 	return predicate.And(
 		predicate.Funcs{CreateFunc: func(event.CreateEvent) bool { return false }, DeleteFunc: func(event.DeleteEvent) bool { return false }},
@@ -92,7 +93,7 @@ func onUpdate[T client.Object](isRelevant func(before, after T) bool) predicate.
 
 // workloadOfPod returns the managed workload of a pod.
 func (r *reconciler[T]) workloadOfPod(_ context.Context, pod client.Object) []types.NamespacedName {
-	key, found := survey.OwnerOf(pod)
+	key, found := workloads.OwnerOf(pod)
 	if !found || key.Kind != r.kind || !r.states.has(key) {
 		return nil
 	}

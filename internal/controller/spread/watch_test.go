@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
-	"github.com/swarm-io/swarm-operator/internal/survey"
+	"github.com/swarm-io/swarm-operator/internal/workload"
 )
 
 // withEdit returns a copy with a change.
@@ -29,7 +29,7 @@ func TestPredicates(t *testing.T) {
 	pod, budget := newPod("web-1", time.Now()), &policyv1.PodDisruptionBudget{}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "demo", Generation: 1}}
 	scaled := func(d *appsv1.Deployment) { d.Generation = 2 }
-	r := &reconciler[*appsv1.Deployment]{controller: &controller{settings: settings}, toWorkload: survey.Deployment}
+	r := &reconciler[*appsv1.Deployment]{controller: &controller{settings: settings}, toWorkload: workload.Deployment}
 	for name, test := range map[string]struct {
 		through       predicate.Predicate
 		before, after client.Object

@@ -22,9 +22,9 @@ import (
 
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/dispatch"
 	"github.com/swarm-io/swarm-operator/internal/link"
-	"github.com/swarm-io/swarm-operator/internal/manifest"
+	"github.com/swarm-io/swarm-operator/internal/swarm/dispatch"
+	"github.com/swarm-io/swarm-operator/internal/swarm/manifest"
 	"github.com/swarm-io/swarm-operator/kit"
 )
 

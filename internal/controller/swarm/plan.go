@@ -9,8 +9,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/manifest"
-	"github.com/swarm-io/swarm-operator/internal/topology"
+	"github.com/swarm-io/swarm-operator/internal/swarm/manifest"
+	"github.com/swarm-io/swarm-operator/internal/swarm/topology"
 )
 
 // Plan is the difference between the wanted and the actual state. An empty plan makes no request.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/manifest"
+	"github.com/swarm-io/swarm-operator/internal/swarm/manifest"
 )
 
 func TestShortLeaseWarning(t *testing.T) {

@@ -4,9 +4,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/dispatch"
-	"github.com/swarm-io/swarm-operator/internal/manifest"
-	"github.com/swarm-io/swarm-operator/internal/schedule"
+	"github.com/swarm-io/swarm-operator/internal/swarm/dispatch"
+	"github.com/swarm-io/swarm-operator/internal/swarm/manifest"
+	"github.com/swarm-io/swarm-operator/internal/swarm/schedule"
 )
 
 // swarmRules returns how the swarm's work is assigned.

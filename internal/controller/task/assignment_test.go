@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/dispatch"
+	"github.com/swarm-io/swarm-operator/internal/swarm/dispatch"
 )
 
 // The stored state of an attempt lets the next leader prove its end, or wait long enough.

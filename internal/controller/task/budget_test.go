@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/dispatch"
+	"github.com/swarm-io/swarm-operator/internal/swarm/dispatch"
 )
 
 // simulateWithBudget runs a test in a cluster with two agents and room for so many unfinished tasks.

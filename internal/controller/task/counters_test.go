@@ -6,7 +6,7 @@ import (
 
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/dispatch"
+	"github.com/swarm-io/swarm-operator/internal/swarm/dispatch"
 )
 
 // The API server stores a write and its response is lost: the next reconcile finds the end of the attempt already counted.

@@ -10,7 +10,7 @@ import (
 
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/dispatch"
+	"github.com/swarm-io/swarm-operator/internal/swarm/dispatch"
 )
 
 // handleEnd records the end of an attempt, and decides what comes next.

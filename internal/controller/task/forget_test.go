@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
-	"github.com/swarm-io/swarm-operator/internal/dispatch"
 	"github.com/swarm-io/swarm-operator/internal/link"
+	"github.com/swarm-io/swarm-operator/internal/swarm/dispatch"
 )
 
 // stubReader is an API server with the same response for every task.

@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/dispatch"
-	"github.com/swarm-io/swarm-operator/internal/payload"
+	"github.com/swarm-io/swarm-operator/internal/swarm/dispatch"
+	"github.com/swarm-io/swarm-operator/internal/swarm/payload"
 )
 
 const (

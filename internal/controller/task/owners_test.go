@@ -6,8 +6,8 @@ import (
 
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/dispatch"
 	"github.com/swarm-io/swarm-operator/internal/link"
+	"github.com/swarm-io/swarm-operator/internal/swarm/dispatch"
 )
 
 // leaseTimeout is how long an agent can still be working after its last heartbeat, from the board's point of view.

@@ -16,8 +16,8 @@ import (
 
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/dispatch"
-	"github.com/swarm-io/swarm-operator/internal/payload"
+	"github.com/swarm-io/swarm-operator/internal/swarm/dispatch"
+	"github.com/swarm-io/swarm-operator/internal/swarm/payload"
 )
 
 // kubectl wait uses conditions: they must match the phase.

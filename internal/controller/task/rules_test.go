@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/dispatch"
+	"github.com/swarm-io/swarm-operator/internal/swarm/dispatch"
 )
 
 // These tests are about orders of events that a single connection, cache and leader cannot produce. Each runs with all rules of the

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/recorder"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/payload"
+	"github.com/swarm-io/swarm-operator/internal/swarm/payload"
 	"github.com/swarm-io/swarm-operator/kit"
 )
 

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/assign"
-	"github.com/swarm-io/swarm-operator/internal/roster"
+	"github.com/swarm-io/swarm-operator/internal/pool/assign"
+	"github.com/swarm-io/swarm-operator/internal/pool/codec"
 )
 
 func byOrdinal(a, b assign.Record) int {
@@ -118,9 +118,9 @@ func (p *planner) planRevision(decision assign.Decision, jobs []assign.Job) {
 			versions[share.Worker] = version
 		}
 	}
-	data := roster.Revision{Strategy: string(p.pool.Spec.Strategy), Algorithm: decision.Next.Algorithm(), Version: version, Workers: []roster.RevisionShare{}}
+	data := codec.Revision{Strategy: string(p.pool.Spec.Strategy), Algorithm: decision.Next.Algorithm(), Version: version, Workers: []codec.RevisionShare{}}
 	for _, share := range decision.Next.Shares() {
-		data.Workers = append(data.Workers, roster.RevisionShare{Worker: share.Worker, Ordinal: share.Ordinal, Version: versions[share.Worker], Jobs: share.Jobs})
+		data.Workers = append(data.Workers, codec.RevisionShare{Worker: share.Worker, Ordinal: share.Ordinal, Version: versions[share.Worker], Jobs: share.Jobs})
 	}
 	for _, job := range decision.Unassigned {
 		data.Unassigned = append(data.Unassigned, job.Job)

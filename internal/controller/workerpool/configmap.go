@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/roster"
+	"github.com/swarm-io/swarm-operator/internal/pool/codec"
 )
 
 const (
@@ -23,8 +23,8 @@ const (
 // configMap is a ConfigMap with its content: the file of all workers, or of one.
 type configMap struct {
 	object         *corev1.ConfigMap // may be from the cache: it must not be modified
-	file           roster.File
-	ledger         roster.Ledger
+	file           codec.File
+	ledger         codec.Ledger
 	modified       bool // another writer has changed it, or it cannot be read
 	contentDropped bool // its content has to be read again
 
@@ -36,8 +36,8 @@ func parseConfigMap(object *corev1.ConfigMap, key string) *configMap {
 	cm := &configMap{object: object}
 	text, ledger := object.Data[key], object.Annotations[v1alpha1.AnnotationLedger]
 	var errs [2]error
-	cm.file, errs[0] = roster.ParseFile(text)
-	cm.ledger, errs[1] = roster.DecodeLedger(ledger)
+	cm.file, errs[0] = codec.ParseFile(text)
+	cm.ledger, errs[1] = codec.DecodeLedger(ledger)
 	cm.modified = !sanitizeFile(&cm.file, cm.ledger) || errs[0] != nil || errs[1] != nil || object.Annotations[v1alpha1.AnnotationChecksum] != checksum(text, ledger)
 	return cm
 }

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/assign"
-	"github.com/swarm-io/swarm-operator/internal/roster"
+	"github.com/swarm-io/swarm-operator/internal/pool/assign"
+	"github.com/swarm-io/swarm-operator/internal/pool/codec"
 )
 
 // ensureConfig takes over the config before any decision is based on it: it exists, empty at first; no other writer has changed it; and this
@@ -72,7 +72,7 @@ func (r *reconciler) restoreConfig(ctx context.Context, pool *v1alpha1.WorkerPoo
 	if err := r.createPlaceholders(ctx, pool, configMaps, snapshot.published.configMaps); err != nil {
 		return err
 	}
-	restored := publishedConfig{configMaps: map[string]*configMap{}, ledger: roster.Ledger{}}
+	restored := publishedConfig{configMaps: map[string]*configMap{}, ledger: codec.Ledger{}}
 	for _, name := range sortedNames(configMaps) {
 		if err := r.writeConfigMap(ctx, pool, configMaps[name], state); err != nil {
 			return err
@@ -133,11 +133,11 @@ func splitPerWorker(pool *v1alpha1.WorkerPool, config configMap) map[string]*con
 	}
 	configMaps := make(map[string]*configMap, len(config.file.Workers))
 	for _, entry := range config.file.Workers {
-		ledger := roster.Ledger{}
+		ledger := codec.Ledger{}
 		if ledgerEntry, found := config.ledger[entry.Worker]; found {
 			ledger[entry.Worker] = ledgerEntry
 		}
-		configMaps[pool.ConfigNameOf(entry.Worker)] = &configMap{file: roster.File{Version: entry.Version, Workers: []roster.FileEntry{entry}}, ledger: ledger}
+		configMaps[pool.ConfigNameOf(entry.Worker)] = &configMap{file: codec.File{Version: entry.Version, Workers: []codec.FileEntry{entry}}, ledger: ledger}
 	}
 	return configMaps
 }
@@ -146,7 +146,7 @@ func splitPerWorker(pool *v1alpha1.WorkerPool, config configMap) map[string]*con
 // Otherwise a worker may hold what any revision since the last converged one gave it, and keeps what is in all of them.
 func (s poolSnapshot) rebuildConfig(pool *v1alpha1.WorkerPool) configMap {
 	if len(s.history) == 0 {
-		return configMap{file: roster.File{Version: s.highestVersion(pool)}, ledger: roster.Ledger{}}
+		return configMap{file: codec.File{Version: s.highestVersion(pool)}, ledger: codec.Ledger{}}
 	}
 	newest := s.history[len(s.history)-1]
 	if !newest.sanitized && newest.number == pool.Status.ConvergedRevision && newest.data.Version == pool.Status.Version && !s.published.modified {
@@ -160,13 +160,13 @@ func (s poolSnapshot) rebuildConfig(pool *v1alpha1.WorkerPool) configMap {
 		}
 		records[n] = record.WithList(s.highestVersion(pool)+1, jobs)
 	}
-	return configMap{file: toFile(records), ledger: roster.NewLedger(records, nil)}
+	return configMap{file: toFile(records), ledger: codec.NewLedger(records, nil)}
 }
 
 // inEveryRevision reports whether every revision starting with a number has a worker.
 func (s poolSnapshot) inEveryRevision(worker string, from int64) bool {
 	return !slices.ContainsFunc(s.history, func(revision storedRevision) bool {
-		has := slices.ContainsFunc(revision.data.Workers, func(share roster.RevisionShare) bool { return share.Worker == worker })
+		has := slices.ContainsFunc(revision.data.Workers, func(share codec.RevisionShare) bool { return share.Worker == worker })
 		return revision.number >= from && !has
 	})
 }
@@ -185,13 +185,13 @@ func jobsOnAllLists(lists []assign.ListVersion) []string {
 }
 
 // toFile returns the published lists of records.
-func toFile(records []assign.Record) roster.File {
-	var file roster.File
+func toFile(records []assign.Record) codec.File {
+	var file codec.File
 	for _, record := range records {
 		if len(record.Lists) > 0 {
 			last := record.Lists[len(record.Lists)-1]
 			file.Version = max(file.Version, last.Version)
-			file.Workers = append(file.Workers, roster.FileEntry{Worker: record.Worker, Version: last.Version, Jobs: last.Jobs})
+			file.Workers = append(file.Workers, codec.FileEntry{Worker: record.Worker, Version: last.Version, Jobs: last.Jobs})
 		}
 	}
 	return file

@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/assign"
-	"github.com/swarm-io/swarm-operator/internal/roster"
+	"github.com/swarm-io/swarm-operator/internal/pool/assign"
+	"github.com/swarm-io/swarm-operator/internal/pool/codec"
 )
 
 // fixedTerm is the leadership of one term.
@@ -86,7 +86,7 @@ func perWorkerPool() *v1alpha1.WorkerPool {
 // grantingConfigMap returns the sheet that gives a worker a job.
 func grantingConfigMap(pool *v1alpha1.WorkerPool, worker string, version int64) *configMap {
 	cm := newConfigMap(pool, pool.ConfigNameOf(worker))
-	cm.file = roster.File{Version: version, Workers: []roster.FileEntry{{Worker: worker, Version: version, Jobs: []string{"j00"}}}}
+	cm.file = codec.File{Version: version, Workers: []codec.FileEntry{{Worker: worker, Version: version, Jobs: []string{"j00"}}}}
 	return cm
 }
 
@@ -136,7 +136,7 @@ func TestHalfRestoredConfigIsRestoredAgain(t *testing.T) {
 	for _, layout := range []v1alpha1.ConfigLayout{v1alpha1.LayoutPerWorker, v1alpha1.LayoutShared} {
 		pool := perWorkerPool()
 		pool.Spec.Config.Layout = layout
-		revision := storedRevision{number: 1, data: roster.Revision{Version: 1, Workers: []roster.RevisionShare{
+		revision := storedRevision{number: 1, data: codec.Revision{Version: 1, Workers: []codec.RevisionShare{
 			{Worker: "w-0", Ordinal: 0, Version: 1, Jobs: []string{"j00", "j01"}}, {Worker: "w-1", Ordinal: 1, Version: 1, Jobs: []string{"j02", "j03"}},
 		}}}
 		for failAt := 1; ; failAt++ {
@@ -191,7 +191,7 @@ func TestTermBeginsWithStoredObjects(t *testing.T) {
 		pool.Spec.Config.Layout = layout
 		server := newStore(t)
 		former := &reconciler{client: server, leadership: fixedTerm(1)}
-		kept := former.storeRevision(t.Context(), pool, storedRevision{number: 1, data: roster.Revision{Version: 1}}, newLocalState("pool"))
+		kept := former.storeRevision(t.Context(), pool, storedRevision{number: 1, data: codec.Revision{Version: 1}}, newLocalState("pool"))
 		if err := errors.Join(kept, former.writeConfigMap(t.Context(), pool, grantingConfigMap(pool, "w-0", 1), newLocalState("pool"))); err != nil {
 			t.Fatal(err)
 		}
@@ -235,7 +235,7 @@ func ensureStoredConfig(t *testing.T, r *reconciler, pool *v1alpha1.WorkerPool, 
 func TestLostConfigIsRebuiltFromStoredRevisions(t *testing.T) {
 	pool, server := perWorkerPool(), newStore(t)
 	pool.Spec.Config.Layout = v1alpha1.LayoutShared
-	newest := storedRevision{number: 2, data: roster.Revision{Version: 3, Workers: []roster.RevisionShare{{Worker: "w-0", Version: 3, Jobs: []string{"j00"}}}}}
+	newest := storedRevision{number: 2, data: codec.Revision{Version: 3, Workers: []codec.RevisionShare{{Worker: "w-0", Version: 3, Jobs: []string{"j00"}}}}}
 	if err := (&reconciler{client: server, leadership: fixedTerm(1)}).storeRevision(t.Context(), pool, newest, newLocalState("pool")); err != nil {
 		t.Fatal(err)
 	}
@@ -265,9 +265,9 @@ func TestConfigMapGrantsJobs(t *testing.T) {
 		want  bool
 	}{
 		"nothing":         {configMap{}, false},
-		"an empty list":   {configMap{file: roster.File{Workers: []roster.FileEntry{{Worker: "w-0"}}}, ledger: roster.Ledger{"w-0": {}}}, false},
-		"a job":           {configMap{file: roster.File{Workers: []roster.FileEntry{{Worker: "w-0", Jobs: []string{"a"}}}}}, true},
-		"an earlier list": {configMap{ledger: roster.Ledger{"w-0": {Earlier: []assign.ListVersion{{Version: 1, Jobs: []string{"a"}}}}}}, true},
+		"an empty list":   {configMap{file: codec.File{Workers: []codec.FileEntry{{Worker: "w-0"}}}, ledger: codec.Ledger{"w-0": {}}}, false},
+		"a job":           {configMap{file: codec.File{Workers: []codec.FileEntry{{Worker: "w-0", Jobs: []string{"a"}}}}}, true},
+		"an earlier list": {configMap{ledger: codec.Ledger{"w-0": {Earlier: []assign.ListVersion{{Version: 1, Jobs: []string{"a"}}}}}}, true},
 	} {
 		if got := c.sheet.grantsJobs(); got != c.want {
 			t.Errorf("%s: %t", reason, got)

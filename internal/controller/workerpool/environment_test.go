@@ -23,9 +23,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/recorder"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/acknowledge"
-	"github.com/swarm-io/swarm-operator/internal/roster"
-	"github.com/swarm-io/swarm-operator/internal/survey"
+	"github.com/swarm-io/swarm-operator/internal/pool/ack"
+	"github.com/swarm-io/swarm-operator/internal/pool/codec"
+	"github.com/swarm-io/swarm-operator/internal/workload"
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
@@ -135,20 +135,20 @@ func failingEnvironment(t *testing.T, fails func(kind string) error, objects ...
 	if err := addIndexes(t.Context(), &kit.Operator{Manager: e}); err != nil {
 		t.Fatal(err)
 	}
-	e.reconciler = &reconciler{leadership: e, poller: acknowledge.New(&kit.Trigger{}), revisionLock: newRevisionLock(), states: map[types.NamespacedName]*localState{}}
+	e.reconciler = &reconciler{leadership: e, poller: ack.New(&kit.Trigger{}), revisionLock: newRevisionLock(), states: map[types.NamespacedName]*localState{}}
 	e.client = e.builder.Build()
 	e.apiReader, e.workloadPods = e.client, e.podsOf
 	e.status = kit.NewStatus[*v1alpha1.WorkerPool](&kit.Operator{Manager: e}, controllerName)
 	return e
 }
 
-// podsOf implements survey.PodLister with the current pods of the API server.
-func (e *environment) podsOf(ctx context.Context, wanted survey.Key) ([]*corev1.Pod, error) {
+// podsOf implements workloads.PodLister with the current pods of the API server.
+func (e *environment) podsOf(ctx context.Context, wanted workload.Key) ([]*corev1.Pod, error) {
 	list := &corev1.PodList{}
 	err := e.client.List(ctx, list, client.InNamespace(wanted.Namespace))
 	var pods []*corev1.Pod
 	for n := range list.Items {
-		if key, found := survey.OwnerOf(&list.Items[n]); found && key == wanted {
+		if key, found := workload.OwnerOf(&list.Items[n]); found && key == wanted {
 			pods = append(pods, &list.Items[n])
 		}
 	}
@@ -183,7 +183,7 @@ func (e *environment) jobsOf(t *testing.T) map[string][]string {
 	t.Helper()
 	config := &corev1.ConfigMap{}
 	e.get(t, "w-config", config)
-	file, err := roster.ParseFile(config.Data["config.yml"])
+	file, err := codec.ParseFile(config.Data["config.yml"])
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/acknowledge"
-	"github.com/swarm-io/swarm-operator/internal/roster"
+	"github.com/swarm-io/swarm-operator/internal/pool/ack"
+	"github.com/swarm-io/swarm-operator/internal/pool/codec"
 	"github.com/swarm-io/swarm-operator/worker/lease"
 )
 
@@ -51,7 +51,7 @@ type fakeWorker struct {
 	mountedFile string
 	floor       int64
 	runningJobs map[string]bool
-	response    acknowledge.Response
+	response    ack.Response
 	silent      bool // it reads nothing
 	partitioned bool // it cannot renew its Lease
 }
@@ -160,7 +160,7 @@ func (c *fakeCluster) applyAdmission(pod *corev1.Pod) {
 	if config == nil || !c.admissionEnabled || c.usesSlots() {
 		return
 	}
-	file, err := roster.ParseFile(config.Data["config.yml"])
+	file, err := codec.ParseFile(config.Data["config.yml"])
 	if floor := file.Floor(pod.Name); err == nil && floor > 0 {
 		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, v1alpha1.AnnotationConfigVersion, strconv.FormatInt(floor, 10))
 	}
@@ -306,12 +306,12 @@ func (c *fakeCluster) syncFile(p *fakeWorker) {
 
 // load is the SDK's handling of a file: stop, acknowledge, start.
 func (p *fakeWorker) load() {
-	file, err := roster.ParseFile(p.mountedFile)
+	file, err := codec.ParseFile(p.mountedFile)
 	if err != nil || p.mountedFile == "" || file.Version < p.floor || file.Version < p.response.FileVersion || p.pod.DeletionTimestamp != nil {
 		return
 	}
 	wanted := map[string]bool{}
-	response := acknowledge.Response{Worker: p.pod.Name, PodUID: string(p.pod.UID), FileVersion: file.Version}
+	response := ack.Response{Worker: p.pod.Name, PodUID: string(p.pod.UID), FileVersion: file.Version}
 	for _, entry := range file.Workers {
 		if entry.Worker == p.pod.Name {
 			response.Version = entry.Version
@@ -477,7 +477,7 @@ func (c *fakeCluster) observe(l *leader) (snapshot poolSnapshot, err error) {
 	l.connect(c)
 	ctx := context.Background()
 	l.state.jobs = l.state.jobs.update(c.pool, nil)
-	snapshot = poolSnapshot{allPolled: true, workload: c.workload(), ackResponses: map[string]acknowledge.Response{}}
+	snapshot = poolSnapshot{allPolled: true, workload: c.workload(), ackResponses: map[string]ack.Response{}}
 	if snapshot.history, err = l.readHistory(ctx, c.pool, l.state, false); err != nil {
 		return snapshot, err
 	}

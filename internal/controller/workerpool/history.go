@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/assign"
-	"github.com/swarm-io/swarm-operator/internal/roster"
+	"github.com/swarm-io/swarm-operator/internal/pool/assign"
+	"github.com/swarm-io/swarm-operator/internal/pool/codec"
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
@@ -24,7 +24,7 @@ type storedRevision struct {
 	number    int64
 	uid       types.UID
 	name      string
-	data      roster.Revision
+	data      codec.Revision
 	sanitized bool             // one of its versions is ignored
 	checksums []uint64         // checksums of the lists, by worker, if the lists themselves are not needed
 	encoded   []byte           // if new
@@ -124,7 +124,7 @@ type revisionReader struct {
 // read reads a revision, without its lists unless they are needed.
 func (r *revisionReader) read(ctx context.Context, object *appsv1.ControllerRevision, withLists bool) (storedRevision, error) {
 	revision := storedRevision{number: object.Revision, uid: object.UID, name: object.Name}
-	raw, err := roster.DecompressRevision(object.Data.Raw)
+	raw, err := codec.DecompressRevision(object.Data.Raw)
 	if err != nil {
 		return revision, kit.Terminal(fmt.Errorf("read ControllerRevision %q: %w", revision.name, err))
 	}
@@ -140,7 +140,7 @@ func (r *revisionReader) read(ctx context.Context, object *appsv1.ControllerRevi
 			return revision, err
 		}
 	}
-	if revision.data, err = roster.UnmarshalRevision(raw); err != nil {
+	if revision.data, err = codec.UnmarshalRevision(raw); err != nil {
 		return revision, kit.Terminal(fmt.Errorf("read ControllerRevision %q: %w", revision.name, err))
 	}
 	revision.sanitized = !sanitizeRevision(&revision.data)
@@ -181,11 +181,11 @@ var checksumSeed = maphash.MakeSeed()
 
 // compactLists replaces the lists by their checksums.
 func (r *storedRevision) compactLists() {
-	reduced := roster.Revision{Version: r.data.Version, Workers: make([]roster.RevisionShare, len(r.data.Workers))}
+	reduced := codec.Revision{Version: r.data.Version, Workers: make([]codec.RevisionShare, len(r.data.Workers))}
 	r.checksums = make([]uint64, len(r.data.Workers))
 	for n, share := range r.data.Workers {
 		r.checksums[n] = listChecksum(share.Jobs)
-		reduced.Workers[n] = roster.RevisionShare{Worker: share.Worker, Ordinal: share.Ordinal, Version: share.Version}
+		reduced.Workers[n] = codec.RevisionShare{Worker: share.Worker, Ordinal: share.Ordinal, Version: share.Version}
 	}
 	r.data = reduced
 }
@@ -222,20 +222,20 @@ func (r *storedRevision) buildIndex() {
 }
 
 // file returns what workers get when the revision is carried out and no other change comes first.
-func (r storedRevision) file() roster.File {
-	file := roster.File{Version: r.data.Version}
+func (r storedRevision) file() codec.File {
+	file := codec.File{Version: r.data.Version}
 	for _, share := range r.data.Workers {
 		if share.Version > 0 {
-			file.Workers = append(file.Workers, roster.FileEntry{Worker: share.Worker, Version: share.Version, Jobs: share.Jobs})
+			file.Workers = append(file.Workers, codec.FileEntry{Worker: share.Worker, Version: share.Version, Jobs: share.Jobs})
 		}
 	}
 	return file
 }
 
-func (r storedRevision) ledger() roster.Ledger {
-	ledger := roster.Ledger{}
+func (r storedRevision) ledger() codec.Ledger {
+	ledger := codec.Ledger{}
 	for _, share := range r.data.Workers {
-		ledger[share.Worker] = roster.LedgerEntry{Ordinal: share.Ordinal}
+		ledger[share.Worker] = codec.LedgerEntry{Ordinal: share.Ordinal}
 	}
 	return ledger
 }

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/roster"
+	"github.com/swarm-io/swarm-operator/internal/pool/codec"
 )
 
 // storeRevisions returns a reconciler and a pool with revisions. Each gives w-0 a different job, and names other jobs of the given
@@ -21,8 +21,8 @@ func storeRevisions(t *testing.T, count, length int) (*reconciler, *v1alpha1.Wor
 	pool, server := perWorkerPool(), newStore(t)
 	r := &reconciler{client: server, apiReader: server, revisionLock: newRevisionLock()}
 	for n := 1; n <= count; n++ {
-		data := roster.Revision{
-			Version: int64(n), Workers: []roster.RevisionShare{{Worker: "w-0", Version: int64(n), Jobs: []string{fmt.Sprint("j", n)}}},
+		data := codec.Revision{
+			Version: int64(n), Workers: []codec.RevisionShare{{Worker: "w-0", Version: int64(n), Jobs: []string{fmt.Sprint("j", n)}}},
 			Unassigned: []string{strings.Repeat("x", length)},
 		}
 		if err := r.storeRevision(t.Context(), pool, storedRevision{number: int64(n), data: data}, newLocalState("pool")); err != nil {

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/survey"
+	workloads "github.com/swarm-io/swarm-operator/internal/workload"
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
@@ -52,7 +52,7 @@ func configMapIndexKeys(object client.Object) []string {
 }
 
 func workloadOfPod(pod client.Object) (v1alpha1.WorkloadKind, string) {
-	key, _ := survey.OwnerOf(pod)
+	key, _ := workloads.OwnerOf(pod)
 	return key.Kind, key.Name
 }
 

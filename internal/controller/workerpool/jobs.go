@@ -9,8 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/assign"
-	"github.com/swarm-io/swarm-operator/internal/roster"
+	"github.com/swarm-io/swarm-operator/internal/pool/assign"
+	"github.com/swarm-io/swarm-operator/internal/pool/codec"
 )
 
 // problem is why something is not done, for a condition.
@@ -44,7 +44,7 @@ func (j poolJobs) update(pool *v1alpha1.WorkerPool, sources []jobSource) poolJob
 	if (j.list != nil || j.problem != nil) && j.generation == next.generation && slices.Equal(j.sources, next.sources) {
 		return j
 	}
-	jobs := roster.FromSpec(pool.Spec.Jobs)
+	jobs := codec.FromSpec(pool.Spec.Jobs)
 	for _, source := range sources {
 		parsed, problem := source.parse()
 		if problem != nil {
@@ -78,7 +78,7 @@ func (s jobSource) parse() ([]assign.Job, *problem) {
 	if !found {
 		return nil, newProblem(v1alpha1.ReasonJobsNotFound, "ConfigMap %q has no key %q: add it, or correct jobsFrom", s.key.Name, s.key.Key)
 	}
-	list, err := roster.ParseJobs(text)
+	list, err := codec.ParseJobs(text)
 	if err != nil {
 		return nil, newProblem(v1alpha1.ReasonJobsInvalid, "ConfigMap %q, key %q: %v: correct it; until then the assignment stays as it is", s.key.Name, s.key.Key, err)
 	}

@@ -9,14 +9,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/swarm-io/swarm-operator/internal/roster"
+	"github.com/swarm-io/swarm-operator/internal/pool/codec"
 	"github.com/swarm-io/swarm-operator/worker/lease"
 )
 
 // publishedLists returns the published lists, by worker.
 func (c *fakeCluster) publishedLists(t *testing.T) map[string][]string {
 	t.Helper()
-	file, err := roster.ParseFile(c.publishedFiles())
+	file, err := codec.ParseFile(c.publishedFiles())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,9 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/assign"
-	"github.com/swarm-io/swarm-operator/internal/roster"
-	"github.com/swarm-io/swarm-operator/internal/survey"
+	"github.com/swarm-io/swarm-operator/internal/pool/assign"
+	"github.com/swarm-io/swarm-operator/internal/pool/codec"
+	"github.com/swarm-io/swarm-operator/internal/workload"
 )
 
 func TestStateOfAWorkerInStatus(t *testing.T) {
@@ -161,7 +161,7 @@ func TestPodThatTerminatesIsNotReady(t *testing.T) {
 // Status names the revision in which the list of a worker last changed.
 func TestRevisionOfAWorkersList(t *testing.T) {
 	revision := func(number int64, jobs ...string) storedRevision {
-		return storedRevision{number: number, data: roster.Revision{Workers: []roster.RevisionShare{{Ordinal: 0, Jobs: []string{"z"}}, {Ordinal: 1, Jobs: jobs}}}}
+		return storedRevision{number: number, data: codec.Revision{Workers: []codec.RevisionShare{{Ordinal: 0, Jobs: []string{"z"}}, {Ordinal: 1, Jobs: jobs}}}}
 	}
 	d := &planner{snapshot: poolSnapshot{history: []storedRevision{revision(3, "a"), revision(4, "b"), revision(5, "b"), revision(6, "b")}}}
 	for ordinal, want := range map[int]int64{0: 3, 1: 4, 2: 0} {
@@ -196,7 +196,7 @@ func newDeploymentObjects(names ...string) []client.Object {
 func TestSlotIsKeptUntilTheCacheShowsIt(t *testing.T) {
 	e := newEnvironment(t, newDeploymentObjects("w-5f-a", "w-5f-b")...)
 	stored := e.workloadPods
-	e.workloadPods = func(ctx context.Context, key survey.Key) ([]*corev1.Pod, error) {
+	e.workloadPods = func(ctx context.Context, key workload.Key) ([]*corev1.Pod, error) {
 		pods, err := stored(ctx, key)
 		return slices.DeleteFunc(pods, func(pod *corev1.Pod) bool { return pod.Name == "w-5f-a" }), err
 	}
@@ -209,7 +209,7 @@ func TestSlotIsKeptUntilTheCacheShowsIt(t *testing.T) {
 	if got := slotOf("w-5f-b"); got != "0" {
 		t.Fatalf("the only pod has slot %q", got)
 	}
-	e.workloadPods = func(ctx context.Context, key survey.Key) ([]*corev1.Pod, error) {
+	e.workloadPods = func(ctx context.Context, key workload.Key) ([]*corev1.Pod, error) {
 		pods, err := stored(ctx, key)
 		for _, pod := range pods {
 			delete(pod.Labels, v1alpha1.LabelSlot)

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/roster"
+	"github.com/swarm-io/swarm-operator/internal/pool/codec"
 )
 
 const (
@@ -58,7 +58,7 @@ func (s *localState) addNumberIgnored(format string, args ...any) {
 }
 
 // sanitizeFile sets the versions that are not believed to 0, and reports whether all of them were believed.
-func sanitizeFile(file *roster.File, ledger roster.Ledger) bool {
+func sanitizeFile(file *codec.File, ledger codec.Ledger) bool {
 	plausible := sanitizeNumber(&file.Version)
 	for n := range file.Workers {
 		plausible = sanitizeNumber(&file.Workers[n].Version) && plausible
@@ -72,7 +72,7 @@ func sanitizeFile(file *roster.File, ledger roster.Ledger) bool {
 }
 
 // sanitizeRevision is sanitizeFile for a revision.
-func sanitizeRevision(data *roster.Revision) bool {
+func sanitizeRevision(data *codec.Revision) bool {
 	plausible := sanitizeNumber(&data.Version)
 	for n := range data.Workers {
 		plausible = sanitizeNumber(&data.Workers[n].Version) && plausible

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/roster"
+	"github.com/swarm-io/swarm-operator/internal/pool/codec"
 )
 
 // The next version is above all published ones, and implausible numbers are ignored.
@@ -32,7 +32,7 @@ func TestHighestVersion(t *testing.T) {
 		"nothing was published":       {poolSnapshot{}, 0, 0},
 		"the status":                  {poolSnapshot{published: publishedConfig{version: 4}}, 5, 5},
 		"the config":                  {poolSnapshot{published: publishedConfig{version: 6}}, 5, 6},
-		"a revision":                  {poolSnapshot{history: []storedRevision{{data: roster.Revision{Version: 7}}, {data: roster.Revision{Version: 2}}}}, 5, 7},
+		"a revision":                  {poolSnapshot{history: []storedRevision{{data: codec.Revision{Version: 7}}, {data: codec.Revision{Version: 2}}}}, 5, 7},
 		"a pod":                       {poolSnapshot{pods: []*corev1.Pod{nudged("8"), nudged("")}}, 5, 8},
 		"a pod of no version":         {poolSnapshot{pods: []*corev1.Pod{nudged("eight"), nudged("-8")}}, 5, 5},
 		"the highest that counts":     {poolSnapshot{pods: []*corev1.Pod{nudged("9007199254740991")}}, 5, maxNumber - 1},
@@ -183,7 +183,7 @@ func addRevisionWithVersion(t *testing.T, e *environment, number int64) {
 
 func createForeignRevision(t *testing.T, e *environment, number, version int64) {
 	t.Helper()
-	data, err := json.Marshal(roster.Revision{Version: version, Workers: []roster.RevisionShare{{Worker: "w-0", Version: version, Jobs: []string{"z"}}}})
+	data, err := json.Marshal(codec.Revision{Version: version, Workers: []codec.RevisionShare{{Worker: "w-0", Version: version, Jobs: []string{"z"}}}})
 	if err != nil {
 		t.Fatal(err)
 	}

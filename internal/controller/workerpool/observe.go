@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/acknowledge"
+	"github.com/swarm-io/swarm-operator/internal/pool/ack"
 )
 
 // poolSnapshot is the observed state of a pool.
@@ -22,8 +22,8 @@ type poolSnapshot struct {
 	releasedPods map[string]*corev1.Pod // workers' pods that exist but no longer belong to the workload, by name
 	history      []storedRevision       // by number
 	published    publishedConfig
-	ackResponses map[string]acknowledge.Response // by worker
-	allPolled    bool                            // every worker was asked at least once
+	ackResponses map[string]ack.Response // by worker
+	allPolled    bool                    // every worker was asked at least once
 }
 
 // observe reads everything once from the cache. Where the absence of a pod matters, it also reads pods and the Leases of missing pods
@@ -117,16 +117,16 @@ func (s poolSnapshot) recordPods(state *localState) {
 }
 
 // ackTargets returns a question for each worker that has a list and can be asked.
-func (s poolSnapshot) ackTargets(pool *v1alpha1.WorkerPool) []acknowledge.Target {
+func (s poolSnapshot) ackTargets(pool *v1alpha1.WorkerPool) []ack.Target {
 	spec := pool.Spec.Refresh.Acknowledge
 	if spec == nil {
 		return nil
 	}
 	holderPods := s.holderPods()
-	var targets []acknowledge.Target
+	var targets []ack.Target
 	for _, entry := range s.published.entries {
 		if pod := holderPods[entry.Worker]; pod != nil && pod.Status.PodIP != "" {
-			targets = append(targets, acknowledge.Target{
+			targets = append(targets, ack.Target{
 				Worker: entry.Worker, PodUID: string(pod.UID), Version: entry.Version, URL: ackURL(pod.Status.PodIP, spec.HTTPGet),
 			})
 		}

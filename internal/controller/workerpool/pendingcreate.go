@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/assign"
+	"github.com/swarm-io/swarm-operator/internal/pool/assign"
 )
 
 // maxCreateDuration is the maximum time from the admission of a pod, when it gets its floor, until it is stored. The API server cancels a create

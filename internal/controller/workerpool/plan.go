@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/assign"
-	"github.com/swarm-io/swarm-operator/internal/roster"
+	"github.com/swarm-io/swarm-operator/internal/pool/assign"
+	"github.com/swarm-io/swarm-operator/internal/pool/codec"
 )
 
 // A Plan is what to do about a pool now, and what to report.
@@ -56,7 +56,7 @@ type planner struct {
 	podsByName map[string]*corev1.Pod // pods of the workload, by name
 	holderPods map[string]*corev1.Pod // present, and the pods that left the workload
 	records    []assign.Record
-	ledger     roster.Ledger
+	ledger     codec.Ledger
 	target     []assign.Share
 }
 
@@ -127,14 +127,14 @@ func (p *planner) publishLists(shares []assign.Share) {
 	}
 	p.dropGoneRecords()
 	slices.SortFunc(p.records, byOrdinal)
-	ledger := roster.NewLedger(p.records, podUIDs)
+	ledger := codec.NewLedger(p.records, podUIDs)
 	file := toFile(p.records)
 	file.Version = version
 	p.planConfigMaps(file, ledger, shares)
 }
 
 // planConfigMaps collects the ConfigMaps that change. If one of them would be too large, no ConfigMap and no revision is written.
-func (p *planner) planConfigMaps(file roster.File, ledger roster.Ledger, shares []assign.Share) {
+func (p *planner) planConfigMaps(file codec.File, ledger codec.Ledger, shares []assign.Share) {
 	changed := map[string]bool{}
 	for _, share := range shares {
 		changed[p.pool.ConfigNameOf(share.Worker)] = true

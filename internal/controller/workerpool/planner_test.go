@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/assign"
-	"github.com/swarm-io/swarm-operator/internal/roster"
+	"github.com/swarm-io/swarm-operator/internal/pool/assign"
+	"github.com/swarm-io/swarm-operator/internal/pool/codec"
 )
 
 // newWorkload returns a StatefulSet "w" or a Deployment with so many replicas.
@@ -23,12 +23,12 @@ func newWorkload(kind v1alpha1.WorkloadKind, replicas int) poolWorkload {
 
 // newPublished returns a config that lists job a for w-0, whose former list had the earlier jobs.
 func newPublished(earlier ...string) publishedConfig {
-	entry := roster.LedgerEntry{}
+	entry := codec.LedgerEntry{}
 	if len(earlier) > 0 {
 		entry.Earlier = []assign.ListVersion{{Version: 1, Jobs: earlier}}
 	}
 	return publishedConfig{
-		version: 2, entries: []roster.FileEntry{{Worker: "w-0", Version: 2, Jobs: []string{"a"}}}, ledger: roster.Ledger{"w-0": entry},
+		version: 2, entries: []codec.FileEntry{{Worker: "w-0", Version: 2, Jobs: []string{"a"}}}, ledger: codec.Ledger{"w-0": entry},
 	}
 }
 
@@ -67,7 +67,7 @@ func TestLeasesAreReadBeforeJobsOfAbsentWorkersAreFreed(t *testing.T) {
 // The cache may be stale. A pod counts as gone, or as new, only after a read from the API server.
 func TestAbsenceIsVerifiedWhenItMatters(t *testing.T) {
 	replaced := newPublished()
-	replaced.ledger["w-0"] = roster.LedgerEntry{PodUID: "uid-before"}
+	replaced.ledger["w-0"] = codec.LedgerEntry{PodUID: "uid-before"}
 	set := v1alpha1.WorkloadStatefulSet
 	for reason, c := range map[string]struct {
 		of          poolWorkload
@@ -143,7 +143,7 @@ func TestPodIsReplacedWhenNothingElseProvesThatItLostAJob(t *testing.T) {
 			pool := newFakeCluster(1, 1).pool
 			c.change(&pool.Spec)
 			d := &planner{pool: pool, podsByName: map[string]*corev1.Pod{"w-0": podNamed("w-0")}}
-			d.snapshot.published.ledger = roster.Ledger{"w-0": {PodUID: "uid-before"}, "w-1": {PodUID: "uid-w-1"}}
+			d.snapshot.published.ledger = codec.Ledger{"w-0": {PodUID: "uid-before"}, "w-1": {PodUID: "uid-w-1"}}
 			d.records = []assign.Record{{Worker: "w-0", PodUID: "uid-w-0", Lists: []assign.ListVersion{{Version: 1, Jobs: []string{"a", "b"}}}}}
 			want := map[string]string{"w-0": "", "w-1": "uid-w-1"}
 			if c.want {
@@ -159,21 +159,21 @@ func TestPodIsReplacedWhenNothingElseProvesThatItLostAJob(t *testing.T) {
 // A config that is gone is rebuilt so that no worker gets a job that another may hold.
 func TestLostConfigIsRebuiltFromRevisions(t *testing.T) {
 	revision := func(number, version int64, first, second []string) storedRevision {
-		return storedRevision{number: number, data: roster.Revision{Version: version, Workers: []roster.RevisionShare{
+		return storedRevision{number: number, data: codec.Revision{Version: version, Workers: []codec.RevisionShare{
 			{Worker: "w-0", Ordinal: 0, Version: version, Jobs: first}, {Worker: "w-1", Ordinal: 1, Version: version, Jobs: second},
 		}}}
 	}
 	history := []storedRevision{
 		revision(1, 1, []string{"a"}, []string{"b", "c"}), revision(2, 2, []string{"a", "b"}, []string{"c"}), revision(3, 4, []string{"b"}, []string{"c", "a"}),
 	}
-	single := storedRevision{number: 1, data: roster.Revision{Version: 1, Workers: []roster.RevisionShare{{Worker: "w-0", Version: 1, Jobs: []string{"a", "b"}}}}}
+	single := storedRevision{number: 1, data: codec.Revision{Version: 1, Workers: []codec.RevisionShare{{Worker: "w-0", Version: 1, Jobs: []string{"a", "b"}}}}}
 	grown := []storedRevision{single, revision(2, 3, []string{"a"}, []string{"b"})}
 	shrunk := []storedRevision{revision(1, 1, []string{"a"}, []string{"b"}), single}
 	shrunk[1].number, shrunk[1].data.Version = 2, 3
 	pods := []*corev1.Pod{podNamed("w-0")}
 	pods[0].Annotations = map[string]string{v1alpha1.AnnotationConfigVersion: "9"}
-	foreign := publishedConfig{modified: true, version: 20, entries: []roster.FileEntry{{Worker: "w-1", Version: 20, Jobs: []string{"b"}}},
-		ledger: roster.Ledger{"w-1": {Ordinal: 1}}}
+	foreign := publishedConfig{modified: true, version: 20, entries: []codec.FileEntry{{Worker: "w-1", Version: 20, Jobs: []string{"b"}}},
+		ledger: codec.Ledger{"w-1": {Ordinal: 1}}}
 	for reason, c := range map[string]struct {
 		w                  poolSnapshot
 		converged, version int64

@@ -9,7 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/swarm-io/swarm-operator/internal/acknowledge"
+	"github.com/swarm-io/swarm-operator/internal/pool/ack"
 	_ "github.com/swarm-io/swarm-operator/internal/testkit/property" // a fixed seed
 )
 
@@ -137,7 +137,7 @@ var actions = map[string]action{
 	},
 	"restartContainer": func(t *rapid.T, s *scenario) {
 		if p := s.drawWorker(t); p != nil {
-			p.runningJobs, p.response = map[string]bool{}, acknowledge.Response{}
+			p.runningJobs, p.response = map[string]bool{}, ack.Response{}
 		}
 	},
 	"ready": func(t *rapid.T, s *scenario) {

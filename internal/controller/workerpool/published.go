@@ -13,23 +13,23 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/assign"
-	"github.com/swarm-io/swarm-operator/internal/roster"
+	"github.com/swarm-io/swarm-operator/internal/pool/assign"
+	"github.com/swarm-io/swarm-operator/internal/pool/codec"
 )
 
 // publishedConfig is what was published to workers.
 type publishedConfig struct {
 	configMaps map[string]*configMap // by name of ConfigMap
 	version    int64                 // the highest of all
-	entries    []roster.FileEntry
-	ledger     roster.Ledger
+	entries    []codec.FileEntry
+	ledger     codec.Ledger
 	missing    bool // there is no ConfigMap
 	modified   bool // another writer has changed one
 }
 
 // records returns what workers may hold, by ordinal. No worker has confirmed anything yet.
 func (p publishedConfig) records(w poolWorkload) []assign.Record {
-	records := p.ledger.Records(roster.File{Version: p.version, Workers: p.entries})
+	records := p.ledger.Records(codec.File{Version: p.version, Workers: p.entries})
 	for n := range records {
 		if !w.usesSlots() {
 			records[n].Ordinal = w.ordinalOf(records[n].Worker)
@@ -47,7 +47,7 @@ func (r *reconciler) readPublished(ctx context.Context, pool *v1alpha1.WorkerPoo
 	if err != nil {
 		return publishedConfig{}, nil, err
 	}
-	config := publishedConfig{configMaps: map[string]*configMap{}, ledger: roster.Ledger{}, missing: len(objects) == 0}
+	config := publishedConfig{configMaps: map[string]*configMap{}, ledger: codec.Ledger{}, missing: len(objects) == 0}
 	for _, object := range objects {
 		isOurs := object.Labels[v1alpha1.LabelPool] == pool.Name
 		if writer, err := r.findOtherWriter(ctx, pool, object); err != nil || writer != "" {
@@ -158,5 +158,5 @@ func (r *reconciler) readConfigMap(ctx context.Context, reader client.Reader, co
 
 // newConfigMap returns the sheet of a ConfigMap that does not exist yet.
 func newConfigMap(pool *v1alpha1.WorkerPool, name string) *configMap {
-	return &configMap{object: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: pool.Namespace, Name: name}}, ledger: roster.Ledger{}}
+	return &configMap{object: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: pool.Namespace, Name: name}}, ledger: codec.Ledger{}}
 }

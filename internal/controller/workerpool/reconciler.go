@@ -26,9 +26,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/acknowledge"
-	"github.com/swarm-io/swarm-operator/internal/ondemand"
-	"github.com/swarm-io/swarm-operator/internal/survey"
+	"github.com/swarm-io/swarm-operator/internal/cache/ondemand"
+	"github.com/swarm-io/swarm-operator/internal/pool/ack"
+	"github.com/swarm-io/swarm-operator/internal/workload"
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
@@ -42,7 +42,7 @@ type Leadership interface {
 
 // Options are the configuration of this controller, and its access to pods.
 type Options struct {
-	Pods    survey.PodLister
+	Pods    workload.PodLister
 	Scope   *kit.Scope
 	Resync  time.Duration
 	Workers int
@@ -52,12 +52,12 @@ type Options struct {
 
 type reconciler struct {
 	client               client.Client
-	workloadPods         survey.PodLister
+	workloadPods         workload.PodLister
 	apiReader            client.Reader // past the cache
 	perWorkerUnsupported string        // why Shared is the only layout
 	status               *kit.Status[*v1alpha1.WorkerPool]
 	leadership           Leadership
-	poller               *acknowledge.Poller
+	poller               *ack.Poller
 	revisionLock         revisionLock
 
 	lock         sync.Mutex
@@ -74,7 +74,7 @@ func Add(ctx context.Context, operator *kit.Operator, options Options) error {
 	trigger, status := &kit.Trigger{}, kit.NewStatus[*v1alpha1.WorkerPool](operator, controllerName).Throttled(statusWriteInterval, clearProgress)
 	r := &reconciler{
 		client: operator.GetClient(), workloadPods: options.Pods, apiReader: operator.GetAPIReader(), perWorkerUnsupported: options.PerWorkerUnsupported, status: status,
-		leadership: operator.Leadership, poller: acknowledge.New(trigger), revisionLock: newRevisionLock(),
+		leadership: operator.Leadership, poller: ack.New(trigger), revisionLock: newRevisionLock(),
 		states: map[types.NamespacedName]*localState{}, releasedPods: map[types.NamespacedName]types.NamespacedName{},
 	}
 	return kit.New[*v1alpha1.WorkerPool](operator, controllerName).

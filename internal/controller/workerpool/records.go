@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/assign"
+	"github.com/swarm-io/swarm-operator/internal/pool/assign"
 )
 
 // currentRecords returns what workers may hold now: what was published to them, except what they have confirmed to give up, and what ended with

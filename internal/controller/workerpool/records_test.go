@@ -10,9 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/acknowledge"
-	"github.com/swarm-io/swarm-operator/internal/assign"
-	"github.com/swarm-io/swarm-operator/internal/roster"
+	"github.com/swarm-io/swarm-operator/internal/pool/ack"
+	"github.com/swarm-io/swarm-operator/internal/pool/assign"
+	"github.com/swarm-io/swarm-operator/internal/pool/codec"
 )
 
 // revokedRecord returns a worker whose job b was revoked, and its pod.
@@ -25,20 +25,20 @@ func revokedRecord() (assign.Record, *corev1.Pod) {
 // A job is free only when the pod that may run it has confirmed that it does not: a wrong answer would give it two owners.
 func TestOnlyTheWorkersOwnAnswerCounts(t *testing.T) {
 	for reason, c := range map[string]struct {
-		answer acknowledge.Response
+		answer ack.Response
 		counts bool
 	}{
-		"its own":                            {acknowledge.Response{Worker: "w-0", PodUID: "uid-w-0", Version: 5, FileVersion: 5}, true},
-		"its own, of a later file":           {acknowledge.Response{Worker: "w-0", PodUID: "uid-w-0", Version: 5, FileVersion: 9}, true},
-		"another worker's":                   {acknowledge.Response{Worker: "w-1", PodUID: "uid-w-0", Version: 5, FileVersion: 5}, false},
-		"an earlier pod's":                   {acknowledge.Response{Worker: "w-0", PodUID: "uid-before", Version: 5, FileVersion: 5}, false},
-		"an earlier version":                 {acknowledge.Response{Worker: "w-0", PodUID: "uid-w-0", Version: 4, FileVersion: 4}, false},
-		"a list that is newer than its file": {acknowledge.Response{Worker: "w-0", PodUID: "uid-w-0", Version: 5, FileVersion: 4}, false},
-		"none":                               {acknowledge.Response{}, false},
+		"its own":                            {ack.Response{Worker: "w-0", PodUID: "uid-w-0", Version: 5, FileVersion: 5}, true},
+		"its own, of a later file":           {ack.Response{Worker: "w-0", PodUID: "uid-w-0", Version: 5, FileVersion: 9}, true},
+		"another worker's":                   {ack.Response{Worker: "w-1", PodUID: "uid-w-0", Version: 5, FileVersion: 5}, false},
+		"an earlier pod's":                   {ack.Response{Worker: "w-0", PodUID: "uid-before", Version: 5, FileVersion: 5}, false},
+		"an earlier version":                 {ack.Response{Worker: "w-0", PodUID: "uid-w-0", Version: 4, FileVersion: 4}, false},
+		"a list that is newer than its file": {ack.Response{Worker: "w-0", PodUID: "uid-w-0", Version: 5, FileVersion: 4}, false},
+		"none":                               {ack.Response{}, false},
 	} {
 		t.Run(reason, func(t *testing.T) {
 			record, pod := revokedRecord()
-			d := &planner{pool: newFakeCluster(1, 1).pool, state: newLocalState("pool"), snapshot: poolSnapshot{ackResponses: map[string]acknowledge.Response{"w-0": c.answer}}}
+			d := &planner{pool: newFakeCluster(1, 1).pool, state: newLocalState("pool"), snapshot: poolSnapshot{ackResponses: map[string]ack.Response{"w-0": c.answer}}}
 			if got := d.applyAcknowledgement(record, pod); got.IsAcknowledged() != c.counts || (len(got.MayHold()) == 1) != c.counts {
 				t.Errorf("settled %t, may hold %v", got.IsAcknowledged(), got.MayHold())
 			}
@@ -68,7 +68,7 @@ func TestWorkerThatMustBeReplacedIsNotAssumedToHaveLoadedItsList(t *testing.T) {
 			pool.Status.ConvergedRevision = 1 // not of a known revision
 			now, state := time.Now(), newLocalState("pool")
 			state.observedPods.set("w-0", c.seen)
-			d := &planner{pool: pool, state: state, now: now, snapshot: poolSnapshot{published: publishedConfig{ledger: roster.Ledger{"w-0": {PodUID: string(c.replaces)}}}}}
+			d := &planner{pool: pool, state: state, now: now, snapshot: poolSnapshot{published: publishedConfig{ledger: codec.Ledger{"w-0": {PodUID: string(c.replaces)}}}}}
 			present := pod.DeepCopy()
 			if !c.ready {
 				present.Status.Conditions = nil

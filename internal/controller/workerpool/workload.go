@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/survey"
+	workloads "github.com/swarm-io/swarm-operator/internal/workload"
 )
 
 // poolWorkload is the StatefulSet or Deployment whose pods are the workers.
@@ -67,9 +67,9 @@ func (r *reconciler) findWorkload(ctx context.Context, pool *v1alpha1.WorkerPool
 	if err != nil {
 		return result, nil, fmt.Errorf("read %s %q: %w", ref.Kind, ref.Name, err)
 	}
-	if survey.TooLarge(result.object) {
+	if workloads.TooLarge(result.object) {
 		return result, newProblem(v1alpha1.ReasonNotSupported,
-			"%s %q: %s; its workers keep their jobs", ref.Kind, ref.Name, survey.WorkloadTooLarge), nil
+			"%s %q: %s; its workers keep their jobs", ref.Kind, ref.Name, workloads.WorkloadTooLarge), nil
 	}
 	if swarm := owningSwarm(result.object); swarm != "" && pool.Spec.Replicas != nil {
 		return result, newProblem(v1alpha1.ReasonWorkloadTaken, "%s %q belongs to Swarm %q, which scales it: remove replicas from this pool", ref.Kind, ref.Name, swarm), nil
@@ -116,7 +116,7 @@ func (r *reconciler) getWorkload(ctx context.Context, key client.ObjectKey, kind
 
 // listPods returns the pods of the workload from the cache.
 func (r *reconciler) listPods(ctx context.Context, w poolWorkload) ([]*corev1.Pod, error) {
-	pods, err := r.workloadPods(ctx, survey.Key{Kind: w.kind, NamespacedName: client.ObjectKeyFromObject(w.object)})
+	pods, err := r.workloadPods(ctx, workloads.Key{Kind: w.kind, NamespacedName: client.ObjectKeyFromObject(w.object)})
 	if err != nil {
 		return nil, fmt.Errorf("list pods of %q: %w", w.object.GetName(), err)
 	}
@@ -142,7 +142,7 @@ func (r *reconciler) listLivePods(ctx context.Context, w poolWorkload) ([]*corev
 
 // doesNotOwn reports whether the workload does not control a pod.
 func (w poolWorkload) doesNotOwn(pod *corev1.Pod) bool {
-	key, owned := survey.OwnerOf(pod)
+	key, owned := workloads.OwnerOf(pod)
 	return !owned || key.Kind != w.kind || key.Name != w.object.GetName() || !w.usesSlots() && metav1.GetControllerOfNoCopy(pod).UID != w.object.GetUID()
 }
 

@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/assign"
-	"github.com/swarm-io/swarm-operator/internal/roster"
+	"github.com/swarm-io/swarm-operator/internal/pool/assign"
+	"github.com/swarm-io/swarm-operator/internal/pool/codec"
 )
 
 var (
@@ -109,7 +109,7 @@ func TestNothingFollowsARevisionThatIsNotKept(t *testing.T) {
 	pool := newFakeCluster(1, 1).pool
 	whole := func() *Plan {
 		return &Plan{
-			NewRevision: &storedRevision{number: 1, data: roster.Revision{Version: 1}}, Nudges: []nudge{{pod: podNamed("w-0")}},
+			NewRevision: &storedRevision{number: 1, data: codec.Revision{Version: 1}}, Nudges: []nudge{{pod: podNamed("w-0")}},
 			ObsoleteRevisions: []storedRevision{{number: 0, name: "pool-0"}}, Evictions: []eviction{{pod: podNamed("w-1")}},
 		}
 	}

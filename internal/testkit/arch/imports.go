@@ -2,7 +2,7 @@ package arch
 
 import "strings"
 
-var engines = []string{"internal/assign", "internal/schedule", "internal/topology", "internal/spread"}
+var engines = []string{"internal/pool/assign", "internal/swarm/schedule", "internal/swarm/topology", "internal/spread/split"}
 
 // impurePackages is the part of the standard library that would let the outside world into an engine.
 var impurePackages = []string{
@@ -71,7 +71,7 @@ func withModulePrefix(folders []string) []string {
 func manifestHasNoClient(t tree) []Violation {
 	var violations []Violation
 	for _, f := range t.productionFiles() {
-		if !f.isUnder("internal/manifest") {
+		if !f.isUnder("internal/swarm/manifest") {
 			continue
 		}
 		for name, spec := range f.imports() {
@@ -85,7 +85,7 @@ func manifestHasNoClient(t tree) []Violation {
 }
 
 // controllerForbiddenImports serve users and the API server; the engines are what they share with controllers.
-var controllerForbiddenImports = withModulePrefix([]string{"internal/httpapi", "internal/cli", "internal/placement"})
+var controllerForbiddenImports = withModulePrefix([]string{"internal/httpapi", "internal/cli", "internal/spread/allocator"})
 
 func controllersAreIndependent(t tree) []Violation {
 	const controllers = "internal/controller"

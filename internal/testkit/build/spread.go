@@ -9,7 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/survey"
+	"github.com/swarm-io/swarm-operator/internal/spread/snapshot"
+	"github.com/swarm-io/swarm-operator/internal/workload"
 )
 
 // CapacityType is the label by which Settings tells spot from on-demand nodes.
@@ -20,14 +21,14 @@ var Noon = time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
 
 // Web is a Deployment and DB a StatefulSet.
 var (
-	Web = survey.Key{Kind: v1alpha1.WorkloadDeployment, NamespacedName: types.NamespacedName{Namespace: "shop", Name: "web"}}
-	DB  = survey.Key{Kind: v1alpha1.WorkloadStatefulSet, NamespacedName: types.NamespacedName{Namespace: "shop", Name: "db"}}
+	Web = workload.Key{Kind: v1alpha1.WorkloadDeployment, NamespacedName: types.NamespacedName{Namespace: "shop", Name: "web"}}
+	DB  = workload.Key{Kind: v1alpha1.WorkloadStatefulSet, NamespacedName: types.NamespacedName{Namespace: "shop", Name: "db"}}
 )
 
 // Settings returns settings with one label for each capacity type.
-func Settings() survey.Settings {
-	return survey.Settings{
-		Prefix: v1alpha1.Prefix, Spot: []survey.Label{{Key: CapacityType, Value: "spot"}}, OnDemand: []survey.Label{{Key: CapacityType, Value: "on-demand"}},
+func Settings() snapshot.Settings {
+	return snapshot.Settings{
+		Prefix: v1alpha1.Prefix, Spot: []snapshot.Label{{Key: CapacityType, Value: "spot"}}, OnDemand: []snapshot.Label{{Key: CapacityType, Value: "on-demand"}},
 	}
 }
 

@@ -9,15 +9,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/swarm-io/swarm-operator/internal/admission"
-	"github.com/swarm-io/swarm-operator/internal/placement"
+	"github.com/swarm-io/swarm-operator/internal/controller/webhookconfig"
+	"github.com/swarm-io/swarm-operator/internal/webhook/pool"
+	"github.com/swarm-io/swarm-operator/internal/webhook/spread"
 )
 
 // The operator keeps the configuration of that name, answers at those paths, and its certificate is for that Service.
 func TestAPIServerCallsTheOperator(t *testing.T) {
-	hooks := devObject[admissionv1.MutatingWebhookConfiguration](t, "MutatingWebhookConfiguration", admission.ConfigurationName).Webhooks
+	hooks := devObject[admissionv1.MutatingWebhookConfiguration](t, "MutatingWebhookConfiguration", webhookconfig.ConfigurationName).Webhooks
 	service := devObject[corev1.Service](t, "Service", "swarm-operator-webhook")
-	paths := map[string]string{"pods.swarm.io": admission.Path, admission.SpreadWebhook: placement.Path}
+	paths := map[string]string{"pods.swarm.io": pool.Path, webhookconfig.SpreadWebhook: spread.Path}
 	if len(hooks) != len(paths) {
 		t.Errorf("%d webhooks", len(hooks))
 	}
@@ -35,8 +36,8 @@ func TestAPIServerCallsTheOperator(t *testing.T) {
 // The operator sets the namespaces for which the webhook is called. Until then there is none, and applying the configuration again changes
 // none of it.
 func TestNoNamespaceIsSelectedInitially(t *testing.T) {
-	for _, hook := range devObject[admissionv1.MutatingWebhookConfiguration](t, "MutatingWebhookConfiguration", admission.ConfigurationName).Webhooks {
-		if hook.Name != admission.SpreadWebhook {
+	for _, hook := range devObject[admissionv1.MutatingWebhookConfiguration](t, "MutatingWebhookConfiguration", webhookconfig.ConfigurationName).Webhooks {
+		if hook.Name != webhookconfig.SpreadWebhook {
 			continue
 		}
 		if len(hook.Rules) > 0 || hook.NamespaceSelector != nil {
@@ -51,8 +52,8 @@ func TestNoNamespaceIsSelectedInitially(t *testing.T) {
 // Pods of the operator that wait for an answer of the operator would never start.
 func TestAdmissionExcludesTheOperatorNamespace(t *testing.T) {
 	for operatorNamespace, objects := range installations(t) {
-		for _, hook := range findObject[admissionv1.MutatingWebhookConfiguration](t, objects, "MutatingWebhookConfiguration", admission.ConfigurationName).Webhooks {
-			if hook.Name == admission.SpreadWebhook {
+		for _, hook := range findObject[admissionv1.MutatingWebhookConfiguration](t, objects, "MutatingWebhookConfiguration", webhookconfig.ConfigurationName).Webhooks {
+			if hook.Name == webhookconfig.SpreadWebhook {
 				notOwn := func(c admissionv1.MatchCondition) bool {
 					return c.Expression == "request.namespace != '"+operatorNamespace+"'"
 				}
@@ -78,7 +79,7 @@ func TestAdmissionExcludesTheOperatorNamespace(t *testing.T) {
 // policy operator-fence.swarm.io keeps the operator from writing there, and from changing these conditions.
 func TestAdmissionExcludesSystemNamespaces(t *testing.T) {
 	for operatorNamespace, objects := range installations(t) {
-		for _, hook := range findObject[admissionv1.MutatingWebhookConfiguration](t, objects, "MutatingWebhookConfiguration", admission.ConfigurationName).Webhooks {
+		for _, hook := range findObject[admissionv1.MutatingWebhookConfiguration](t, objects, "MutatingWebhookConfiguration", webhookconfig.ConfigurationName).Webhooks {
 			notSystem := func(c admissionv1.MatchCondition) bool {
 				return c.Expression == "!request.namespace.startsWith('kube-')"
 			}

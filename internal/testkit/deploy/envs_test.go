@@ -16,7 +16,7 @@ import (
 	"k8s.io/cli-runtime/pkg/resource"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/roster"
+	"github.com/swarm-io/swarm-operator/internal/pool/codec"
 )
 
 // buildDevEnvironment is what kubectl apply -k deploy/kustomize/envs/dev applies, in its order.
@@ -110,7 +110,7 @@ func TestEverythingIsInOneNamespace(t *testing.T) {
 
 func TestP15_ConfigDumpedAsTheListOfJobs(t *testing.T) {
 	config := devObject[corev1.ConfigMap](t, "ConfigMap", "swarm-controller-config")
-	jobs, err := roster.ParseJobs(config.Data["config.yml"])
+	jobs, err := codec.ParseJobs(config.Data["config.yml"])
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/swarm-io/swarm-operator/internal/admission"
-	"github.com/swarm-io/swarm-operator/internal/authority"
+	"github.com/swarm-io/swarm-operator/internal/certs"
+	"github.com/swarm-io/swarm-operator/internal/controller/webhookconfig"
 )
 
 // monitoringObjects are the objects of a kind in an installation with the component.
@@ -80,7 +80,7 @@ func TestMonitoringVerifiesTheOperatorWithAMetricsToken(t *testing.T) {
 	}
 	tls := endpoint.TLSConfig
 	bundle := tls.CA.ConfigMap
-	if tls.InsecureSkipVerify || tls.ServerName != "swarm-operator-metrics.elsewhere.svc" || bundle.Name != authority.ConfigMapName || bundle.Key != "ca.crt" {
+	if tls.InsecureSkipVerify || tls.ServerName != "swarm-operator-metrics.elsewhere.svc" || bundle.Name != certs.ConfigMapName || bundle.Key != "ca.crt" {
 		t.Errorf("verifies by %+v", tls)
 	}
 	credentials := endpoint.Authorization.Credentials
@@ -115,7 +115,7 @@ func TestAlertsNameInstalledObjects(t *testing.T) {
 		t.Fatalf("got %v", alerts)
 	}
 	text := string(readFile(t, "deploy", "kustomize", "components", "monitoring", "rules.yaml"))
-	installedMatchers := []string{`job="swarm-operator-metrics"`, `name="swarm-operator"`, `name="pods.swarm.io"`, `name="` + admission.SpreadWebhook + `"`}
+	installedMatchers := []string{`job="swarm-operator-metrics"`, `name="swarm-operator"`, `name="pods.swarm.io"`, `name="` + webhookconfig.SpreadWebhook + `"`}
 	for _, said := range regexp.MustCompile(`\b(job|name)="[^"]*"`).FindAllString(text, -1) {
 		if !slices.Contains(installedMatchers, said) {
 			t.Errorf("an alert goes by %s", said)

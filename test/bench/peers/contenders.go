@@ -9,7 +9,7 @@ import (
 	"github.com/dgryski/go-rendezvous"
 	ring "stathat.com/c/consistent"
 
-	"github.com/swarm-io/swarm-operator/internal/assign"
+	"github.com/swarm-io/swarm-operator/internal/pool/assign"
 )
 
 // algorithm is an algorithm. What prepare does is not timed, what it returns is.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/swarm-io/swarm-operator/internal/assign"
+	"github.com/swarm-io/swarm-operator/internal/pool/assign"
 )
 
 // handover measures the steps to one more worker, each with the current records.

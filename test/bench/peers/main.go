@@ -54,7 +54,7 @@ func main() {
 }
 
 // measuredPackage is the folder whose code the numbers depend on. Numbers of code that has changed since are stale.
-const measuredPackage = "internal/assign"
+const measuredPackage = "internal/pool/assign"
 
 func run(ctx context.Context, results string) error {
 	kept, err := report.New(ctx, "assign", measuredPackage)

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/swarm-io/swarm-operator/internal/assign"
+	"github.com/swarm-io/swarm-operator/internal/pool/assign"
 )
 
 // changeRepetitions is how often a small change is made and undone.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/swarm-io/swarm-operator/internal/assign"
+	"github.com/swarm-io/swarm-operator/internal/pool/assign"
 )
 
 // addedJobs is how many jobs are added to see how many move.

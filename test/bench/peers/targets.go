@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/swarm-io/swarm-operator/internal/assign"
+	"github.com/swarm-io/swarm-operator/internal/pool/assign"
 	"github.com/swarm-io/swarm-operator/test/bench/report"
 )
 

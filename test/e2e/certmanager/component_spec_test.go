@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/swarm-io/swarm-operator/internal/testkit/chronicle"
-	"github.com/swarm-io/swarm-operator/internal/testkit/gate"
+	"github.com/swarm-io/swarm-operator/internal/testkit/podwatch"
+	"github.com/swarm-io/swarm-operator/internal/testkit/webhookprobe"
 )
 
 var _ = Describe("A certificate by cert-manager", Serial, func() {
@@ -36,9 +36,9 @@ func certified(gates ...string) {
 			found, err := pods(ctx, deployment)
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(found).To(HaveLen(4))
-			g.Expect(found).To(HaveEach(Satisfy(func(pod corev1.Pod) bool { return chronicle.IsAvailable(&pod) })))
+			g.Expect(found).To(HaveEach(Satisfy(func(pod corev1.Pod) bool { return podwatch.IsAvailable(&pod) })))
 		}).WithContext(ctx).Should(Succeed())
-		Expect(pods(ctx, deployment)).To(HaveEach(Satisfy(func(pod corev1.Pod) bool { return gate.IsPlaced(&pod) })))
+		Expect(pods(ctx, deployment)).To(HaveEach(Satisfy(func(pod corev1.Pod) bool { return webhookprobe.IsPlaced(&pod) })))
 	})
 
 	It("is known by caBundle, which only cert-manager writes", func(ctx SpecContext) {

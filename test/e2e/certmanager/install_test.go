@@ -13,25 +13,25 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/swarm-io/swarm-operator/internal/authority"
-	"github.com/swarm-io/swarm-operator/internal/testkit/field"
+	"github.com/swarm-io/swarm-operator/internal/certs"
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
 // installKinds has the cluster serve cert-manager's kinds from its module, until the suite ends.
 func installKinds(ctx context.Context) {
 	GinkgoHelper()
-	folder, err := exec.CommandContext(ctx, "go", "-C", field.FromRoot("test", "certmanager"), "list", "-m", "-f", "{{.Dir}}", "github.com/cert-manager/cert-manager").Output()
+	folder, err := exec.CommandContext(ctx, "go", "-C", testcluster.FromRoot("test", "certmanager"), "list", "-m", "-f", "{{.Dir}}", "github.com/cert-manager/cert-manager").Output()
 	Expect(err).NotTo(HaveOccurred())
 	kinds := filepath.Join(strings.TrimSpace(string(folder)), "deploy", "crds")
-	field.MustKubectl(ctx, "apply", "--server-side", "--filename", kinds)
-	DeferCleanup(func(ctx SpecContext) { field.MustKubectl(ctx, "delete", "--filename", kinds) })
-	field.MustKubectl(ctx, "wait", "--for=condition=Established", "--filename", kinds)
+	testcluster.MustKubectl(ctx, "apply", "--server-side", "--filename", kinds)
+	DeferCleanup(func(ctx SpecContext) { testcluster.MustKubectl(ctx, "delete", "--filename", kinds) })
+	testcluster.MustKubectl(ctx, "wait", "--for=condition=Established", "--filename", kinds)
 }
 
 // start runs cert-manager with these feature gates until the specs that need it are over.
 func start(gates ...string) {
 	GinkgoHelper()
-	session, err := gexec.Start(exec.Command(field.FromRoot("bin", "cert-manager"), gates...), GinkgoWriter, GinkgoWriter)
+	session, err := gexec.Start(exec.Command(testcluster.FromRoot("bin", "cert-manager"), gates...), GinkgoWriter, GinkgoWriter)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func(ctx SpecContext) { Eventually(session.Terminate()).WithContext(ctx).Should(gexec.Exit(0)) })
 }
@@ -41,7 +41,7 @@ func install(ctx context.Context) {
 	GinkgoHelper()
 	DeferCleanup(restore)
 	before := changes(ctx)
-	field.MustKubectl(ctx, "apply", "--server-side", "--kustomize", "testdata")
+	testcluster.MustKubectl(ctx, "apply", "--server-side", "--kustomize", "testdata")
 	webhook.AwaitOperator(ctx)
 	awaitTrusted(ctx)
 	Expect(changes(ctx)-before).To(BeNumerically("<", 10), "no replica overwrites cert-manager, not even an earlier leader")
@@ -57,15 +57,15 @@ func changes(ctx context.Context) int64 {
 
 // restore leaves what make install has left.
 func restore(ctx SpecContext) {
-	field.MustKubectl(ctx, "apply", "--server-side", "--kustomize", field.FromRoot("bin", "install"))
-	field.MustKubectl(ctx, "delete", "--filename", field.FromRoot("deploy", "kustomize", "components", "cert-manager", "certificate.yaml"))
+	testcluster.MustKubectl(ctx, "apply", "--server-side", "--kustomize", testcluster.FromRoot("bin", "install"))
+	testcluster.MustKubectl(ctx, "delete", "--filename", testcluster.FromRoot("deploy", "kustomize", "components", "cert-manager", "certificate.yaml"))
 	for _, name := range []string{servingCertificate, signing} {
-		Expect(webhook.API.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: field.SystemNamespace, Name: name}})).To(Succeed())
+		Expect(webhook.API.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: testcluster.SystemNamespace, Name: name}})).To(Succeed())
 	}
 	webhook.AwaitOperator(ctx)
 	Eventually(func(g Gomega) {
 		own := &corev1.Secret{}
-		g.Expect(webhook.API.Get(ctx, client.ObjectKey{Namespace: field.SystemNamespace, Name: authority.SecretName}, own)).To(Succeed())
+		g.Expect(webhook.API.Get(ctx, client.ObjectKey{Namespace: testcluster.SystemNamespace, Name: certs.SecretName}, own)).To(Succeed())
 		g.Expect(webhook.TrustedCA(ctx)).To(HavePrefix(string(own.Data["ca.crt"])))
 	}).WithContext(ctx).Should(Succeed(), "the operator keeps caBundle again")
 }

@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/util/cert"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/swarm-io/swarm-operator/internal/testkit/field"
-	"github.com/swarm-io/swarm-operator/internal/testkit/gate"
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
+	"github.com/swarm-io/swarm-operator/internal/testkit/webhookprobe"
 )
 
 // Certificates and their Secrets have the same names.
@@ -27,7 +27,7 @@ const (
 func readSecret(ctx context.Context, name string) (leaf *x509.Certificate, signer []byte) {
 	GinkgoHelper()
 	secret := &corev1.Secret{}
-	Expect(webhook.API.Get(ctx, client.ObjectKey{Namespace: field.SystemNamespace, Name: name}, secret)).To(Succeed())
+	Expect(webhook.API.Get(ctx, client.ObjectKey{Namespace: testcluster.SystemNamespace, Name: name}, secret)).To(Succeed())
 	found, err := cert.ParseCertsPEM(secret.Data[corev1.TLSCertKey])
 	Expect(err).NotTo(HaveOccurred())
 	return found[0], secret.Data["ca.crt"]
@@ -37,7 +37,7 @@ func readSecret(ctx context.Context, name string) (leaf *x509.Certificate, signe
 func renew(ctx context.Context, name string) {
 	GinkgoHelper()
 	before, _ := readSecret(ctx, name)
-	field.MustKubectl(ctx, "patch", "certificate", name, "--namespace", field.SystemNamespace, "--subresource", "status", "--type", "json",
+	testcluster.MustKubectl(ctx, "patch", "certificate", name, "--namespace", testcluster.SystemNamespace, "--subresource", "status", "--type", "json",
 		"--patch", `[{"op":"add","path":"/status/conditions/-","value":{"type":"Issuing","status":"True","reason":"ManuallyTriggered","message":"by the suite"}}]`)
 	Eventually(func() bool {
 		now, _ := readSecret(ctx, name)
@@ -62,7 +62,7 @@ func awaitServed(ctx context.Context, addresses []string) {
 		bundle, err := webhook.TrustedCA(ctx)
 		g.Expect(err).NotTo(HaveOccurred())
 		for _, door := range addresses {
-			leaf, err := gate.ServedCertificate(ctx, door, bundle)
+			leaf, err := webhookprobe.ServedCertificate(ctx, door, bundle)
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(leaf.Equal(want)).To(BeTrue())
 		}
@@ -75,6 +75,6 @@ func refreshSecretVolumes(ctx context.Context) {
 	pods, err := webhook.OperatorPods(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	for _, pod := range pods {
-		field.MustKubectl(ctx, "annotate", "pod", pod.Name, "--namespace", field.SystemNamespace, "--overwrite", "swarm.io/looked-at="+strconv.FormatInt(time.Now().UnixNano(), 10))
+		testcluster.MustKubectl(ctx, "annotate", "pod", pod.Name, "--namespace", testcluster.SystemNamespace, "--overwrite", "swarm.io/looked-at="+strconv.FormatInt(time.Now().UnixNano(), 10))
 	}
 }

@@ -11,9 +11,9 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 
-	"github.com/swarm-io/swarm-operator/internal/testkit/field"
-	"github.com/swarm-io/swarm-operator/internal/testkit/gate"
-	"github.com/swarm-io/swarm-operator/internal/testkit/harm"
+	"github.com/swarm-io/swarm-operator/internal/testkit/chaos"
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
+	"github.com/swarm-io/swarm-operator/internal/testkit/webhookprobe"
 )
 
 const (
@@ -23,22 +23,22 @@ const (
 )
 
 // webhook is set once, before the first spec.
-var webhook gate.Webhook
+var webhook webhookprobe.Webhook
 
 func TestCertManager(t *testing.T) {
-	field.Prepare(t, timeout)
+	testcluster.Prepare(t, timeout)
 	RunSpecs(t, "The operator with cert-manager [R19/suites-pass]")
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
-	harm.SkipOnForeignCluster()
-	webhook = gate.Webhook{Cluster: field.Connect()}
+	chaos.SkipOnForeignCluster()
+	webhook = webhookprobe.Webhook{Cluster: testcluster.Connect()}
 	webhook.AwaitOperator(ctx)
 	installKinds(ctx)
 })
 
 var _ = JustAfterEach(func(ctx SpecContext) {
-	field.ReportFailure(ctx, field.SystemNamespace, "get certificates,certificaterequests,issuers,mutatingwebhookconfigurations --output yaml")
+	testcluster.ReportFailure(ctx, testcluster.SystemNamespace, "get certificates,certificaterequests,issuers,mutatingwebhookconfigurations --output yaml")
 })
 
-var _ = AfterEach(func(ctx SpecContext) { field.ExpectNoDataRaces(ctx) })
+var _ = AfterEach(func(ctx SpecContext) { testcluster.ExpectNoDataRaces(ctx) })

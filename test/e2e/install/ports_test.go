@@ -14,13 +14,13 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/swarm-io/swarm-operator/internal/testkit/field"
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
 var _ = Describe("The operator's ports", func() {
 	It("[K19/probes] answer the kubelet on every replica", func(ctx SpecContext) {
 		for _, pod := range replicas(ctx) {
-			address := field.PortForward("pod/"+pod.Name, "8081")
+			address := testcluster.PortForward("pod/"+pod.Name, "8081")
 			for _, path := range []string{"/healthz", "/readyz"} {
 				Expect(status(ctx, "http://"+address+path, "")).To(Equal(http.StatusOK), "%s of %s", path, pod.Name)
 			}
@@ -31,7 +31,7 @@ var _ = Describe("The operator's ports", func() {
 		space := namespace(ctx)
 		reader, stranger := serviceAccount(ctx, space, "reader"), serviceAccount(ctx, space, "stranger")
 		allowMetrics(ctx, space, "reader")
-		url := "https://" + field.PortForward("service/swarm-operator-metrics", "8080") + "/metrics"
+		url := "https://" + testcluster.PortForward("service/swarm-operator-metrics", "8080") + "/metrics"
 
 		Expect(status(ctx, url, "")).To(Equal(http.StatusUnauthorized), "without a token")
 		Expect(status(ctx, url, "forged")).NotTo(Equal(http.StatusOK), "with a forged token")

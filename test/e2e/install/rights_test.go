@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/internal/testkit/deploy"
-	"github.com/swarm-io/swarm-operator/internal/testkit/field"
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
 var _ = Describe("The operator's service account", func() {
@@ -27,7 +27,7 @@ var _ = Describe("The operator's service account", func() {
 
 	It("was never refused anything", func(ctx SpecContext) {
 		for _, pod := range replicas(ctx) {
-			Expect(field.MustKubectl(ctx, "logs", "--namespace", system, pod.Name)).NotTo(ContainSubstring("is forbidden: User"), "log of %s", pod.Name)
+			Expect(testcluster.MustKubectl(ctx, "logs", "--namespace", system, pod.Name)).NotTo(ContainSubstring("is forbidden: User"), "log of %s", pod.Name)
 		}
 	})
 })

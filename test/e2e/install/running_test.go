@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/testkit/field"
-	"github.com/swarm-io/swarm-operator/internal/testkit/harm"
+	"github.com/swarm-io/swarm-operator/internal/testkit/chaos"
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
 var _ = Describe("The operator", func() {
@@ -51,12 +51,12 @@ var _ = Describe("The operator", func() {
 	})
 
 	It("[R16/one-process, R16/one-deployment] is one Deployment of one program, and one process of it serves everything", func(ctx SpecContext) {
-		harm.SkipOnForeignCluster()
+		chaos.SkipOnForeignCluster()
 		deployed := &appsv1.DeploymentList{}
 		Expect(api.List(ctx, deployed, client.InNamespace(system))).To(Succeed())
 		Expect(deployed.Items).To(HaveExactElements(HaveField("Name", "swarm-operator")))
 		for _, pod := range replicas(ctx) {
-			Expect(harm.ProcessesOf(&pod).CommandLines()).To(HaveExactElements(HavePrefix("/pause"), HavePrefix("/swarm-operator ")))
+			Expect(chaos.ProcessesOf(&pod).CommandLines()).To(HaveExactElements(HavePrefix("/pause"), HavePrefix("/swarm-operator ")))
 			for _, port := range []string{"8080", "8081", "9443", "9444"} {
 				connection, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(pod.Status.PodIP, port))
 				Expect(err).NotTo(HaveOccurred(), "metrics, health, webhook and link of %s", pod.Name)
@@ -69,7 +69,7 @@ var _ = Describe("The operator", func() {
 	It("[O18] runs in a restricted namespace, and asks for less than it allows", func(ctx SpecContext) {
 		own := &corev1.Namespace{}
 		Expect(api.Get(ctx, client.ObjectKey{Name: system}, own)).To(Succeed())
-		Expect(own.Labels).To(HaveKeyWithValue(field.Restricted, "restricted"))
+		Expect(own.Labels).To(HaveKeyWithValue(testcluster.Restricted, "restricted"))
 		Expect(api.Create(ctx, privileged(), client.DryRunAll)).To(Satisfy(apierrors.IsForbidden), "the namespace means it")
 
 		for _, pod := range replicas(ctx) {

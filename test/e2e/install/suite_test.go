@@ -17,27 +17,27 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/swarm-io/swarm-operator/internal/testkit/field"
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
 const (
-	system  = field.SystemNamespace
+	system  = testcluster.SystemNamespace
 	account = "swarm-operator"
 )
 
 // Set once, before the first spec.
 var (
-	cluster field.Cluster
+	cluster testcluster.Cluster
 	api     client.Client
 )
 
 func TestInstall(t *testing.T) {
-	field.Prepare(t, time.Minute)
+	testcluster.Prepare(t, time.Minute)
 	RunSpecs(t, "An installed operator [R19/suites-pass]")
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
-	cluster = field.Connect()
+	cluster = testcluster.Connect()
 	api = cluster.API
 	Eventually(cluster.OperatorDeployment).WithContext(ctx).Should(HaveField("Status.ReadyReplicas", Equal(int32(2))), "install the operator first: make install KUBECONFIG=...")
 })
@@ -58,7 +58,7 @@ func namespace(ctx context.Context) string {
 
 func content(elements ...string) []byte {
 	GinkgoHelper()
-	text, err := os.ReadFile(field.FromRoot(elements...))
+	text, err := os.ReadFile(testcluster.FromRoot(elements...))
 	Expect(err).NotTo(HaveOccurred())
 	return text
 }

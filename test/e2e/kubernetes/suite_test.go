@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/swarm-io/swarm-operator/internal/testkit/field"
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
 // timeout is for a busy machine: on an idle one only the untouched ConfigMap takes more than a tenth of it.
@@ -28,7 +28,7 @@ const timeout = time.Minute
 
 // Set once, before the first spec.
 var (
-	cluster field.Cluster
+	cluster testcluster.Cluster
 	api     client.Client
 	nodes   []string // two that run pods; specs that hurt a node hurt the first
 )
@@ -37,14 +37,14 @@ var (
 var namespace string
 
 func TestKubernetes(t *testing.T) {
-	field.Prepare(t, timeout)
+	testcluster.Prepare(t, timeout)
 	RunSpecs(t, "Proof that it is Kubernetes [R19/suites-pass]")
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
 	_, err := exec.LookPath("kubectl")
 	Expect(err).NotTo(HaveOccurred(), "kubectl is not on the PATH: run `make e2e`, which brings it")
-	cluster = field.Connect()
+	cluster = testcluster.Connect()
 	api = cluster.API
 	nodes = usableNodes(ctx)
 	Expect(len(nodes)).To(BeNumerically(">=", 2), "two nodes that run pods: bring up a cluster with `devcluster up --real-nodes 2`")

@@ -7,13 +7,13 @@ import (
 	. "github.com/onsi/gomega"
 	"sigs.k8s.io/yaml"
 
-	"github.com/swarm-io/swarm-operator/internal/testkit/field"
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
 // alertNames are the names of the alerts in the component.
 func alertNames() (names []string) {
 	GinkgoHelper()
-	text, err := os.ReadFile(field.FromRoot("deploy", "kustomize", "components", "monitoring", "rules.yaml"))
+	text, err := os.ReadFile(testcluster.FromRoot("deploy", "kustomize", "components", "monitoring", "rules.yaml"))
 	Expect(err).NotTo(HaveOccurred())
 	var object struct {
 		Spec struct {

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/testkit/field"
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
 const (
@@ -32,7 +32,7 @@ var _ = Describe("A Prometheus that the Prometheus Operator has set up", Serial,
 
 	It("scrapes each replica of the operator, and nothing else of ours", func(ctx SpecContext) {
 		Eventually(func(g Gomega) {
-			targets, err := seen.targets(ctx, field.SystemNamespace)
+			targets, err := seen.targets(ctx, testcluster.SystemNamespace)
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(targets).To(HaveEach(And(HaveField("Health", "up"), HaveField("LastError", ""), HaveField("Labels", HaveKeyWithValue("service", service)))))
 			g.Expect(podsOf(targets)).To(ConsistOf(replicas(ctx)))
@@ -48,7 +48,7 @@ var _ = Describe("A Prometheus that the Prometheus Operator has set up", Serial,
 		Expect(section).To(And(ContainSubstring("server_name: swarm-operator-metrics.swarm-system.svc"), ContainSubstring("ca_file: ")))
 		Expect(section).NotTo(Or(ContainSubstring("insecure_skip_verify: true"), ContainSubstring("token_file"), ContainSubstring("credentials_file")))
 		published := &corev1.ConfigMap{}
-		Expect(webhook.API.Get(ctx, client.ObjectKey{Namespace: field.SystemNamespace, Name: "swarm-operator-ca"}, published)).To(Succeed())
+		Expect(webhook.API.Get(ctx, client.ObjectKey{Namespace: testcluster.SystemNamespace, Name: "swarm-operator-ca"}, published)).To(Succeed())
 		Expect(slices.Collect(maps.Values(made.files))).To(ContainElement([]byte(published.Data["ca.crt"])))
 	})
 
@@ -77,7 +77,7 @@ var _ = Describe("A Prometheus that the Prometheus Operator has set up", Serial,
 
 	It("[R23/loaded] tells of a replica that does not answer, by its name", func(ctx SpecContext) {
 		others := slices.DeleteFunc(replicas(ctx), func(name string) bool { return name == webhook.LeaderPod(ctx) })
-		frozen := webhook.PodProcesses(ctx, field.SystemNamespace, others[0])
+		frozen := webhook.PodProcesses(ctx, testcluster.SystemNamespace, others[0])
 		DeferCleanup(frozen.Unfreeze)
 		frozen.Freeze()
 		Eventually(seen.alert).WithContext(ctx).WithArguments("SwarmOperatorReplicaDown").Should(And(
@@ -116,12 +116,12 @@ var _ = Describe("A Prometheus that the Prometheus Operator has set up", Serial,
 		runDocCommand(ctx, []string{"--namespace", monitoringNamespace, "create", "serviceaccount", stranger})
 		refused := startPrometheus(ctx, stranger)
 		Eventually(refused.session.Err).WithContext(ctx).Should(gbytes.Say(`endpoints is forbidden: .* in the namespace .*swarm-system`))
-		Eventually(refused.targets).WithContext(ctx).WithArguments(field.SystemNamespace).Should(BeEmpty())
+		Eventually(refused.targets).WithContext(ctx).WithArguments(testcluster.SystemNamespace).Should(BeEmpty())
 
 		removeBinding(ctx, "swarm-operator-metrics-reader")
-		runDocCommand(ctx, []string{"--namespace", field.SystemNamespace, "create", "rolebinding", stranger, "--role=prometheus-targets", "--serviceaccount=" + monitoringNamespace + ":" + stranger})
+		runDocCommand(ctx, []string{"--namespace", testcluster.SystemNamespace, "create", "rolebinding", stranger, "--role=prometheus-targets", "--serviceaccount=" + monitoringNamespace + ":" + stranger})
 		Eventually(func(g Gomega) {
-			targets, err := refused.targets(ctx, field.SystemNamespace)
+			targets, err := refused.targets(ctx, testcluster.SystemNamespace)
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(podsOf(targets)).To(ConsistOf(replicas(ctx)))
 			g.Expect(targets).To(HaveEach(And(HaveField("Health", "down"), HaveField("LastError", "server returned HTTP status 403 Forbidden"))))

@@ -11,21 +11,21 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	"github.com/swarm-io/swarm-operator/internal/testkit/field"
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
 // applyDocs follows docs/how-to/alerts.md: its kustomization with our paths, and its commands unchanged.
 func applyDocs(ctx context.Context) {
 	GinkgoHelper()
-	page, err := os.ReadFile(field.FromRoot("docs", "how-to", "alerts.md"))
+	page, err := os.ReadFile(testcluster.FromRoot("docs", "how-to", "alerts.md"))
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func(ctx SpecContext) {
 		for _, name := range []string{"scrape.yaml", "token.yaml", "rules.yaml"} {
 			// Kubernetes deletes the Secret together with the service account.
-			field.MustKubectl(ctx, "delete", "--ignore-not-found", "--filename", field.FromRoot("deploy", "kustomize", "components", "monitoring", name))
+			testcluster.MustKubectl(ctx, "delete", "--ignore-not-found", "--filename", testcluster.FromRoot("deploy", "kustomize", "components", "monitoring", name))
 		}
 	})
-	field.MustKubectl(ctx, "apply", "--server-side", "--kustomize", overlay(block(page, "yaml")))
+	testcluster.MustKubectl(ctx, "apply", "--server-side", "--kustomize", overlay(block(page, "yaml")))
 	for command := range strings.Lines(block(page, "sh")) {
 		runDocCommand(ctx, strings.Fields(command)[1:])
 	}
@@ -37,8 +37,8 @@ func runDocCommand(ctx context.Context, arguments []string) {
 	verb := slices.Index(arguments, "create")
 	Expect(verb).To(BeNumerically(">=", 0), "only what makes something can be undone: %s", arguments)
 	undo := slices.Concat(arguments[:verb], []string{"delete"}, arguments[verb+1:verb+3])
-	field.MustKubectl(ctx, arguments...)
-	DeferCleanup(func(ctx SpecContext) { field.MustKubectl(ctx, undo...) })
+	testcluster.MustKubectl(ctx, arguments...)
+	DeferCleanup(func(ctx SpecContext) { testcluster.MustKubectl(ctx, undo...) })
 }
 
 // block is the first one of the page in a language.
@@ -54,7 +54,7 @@ func overlay(text string) string {
 	GinkgoHelper()
 	folder := GinkgoT().TempDir()
 	from := func(elements ...string) string {
-		path, err := filepath.Rel(folder, field.FromRoot(elements...))
+		path, err := filepath.Rel(folder, testcluster.FromRoot(elements...))
 		Expect(err).NotTo(HaveOccurred())
 		return path
 	}

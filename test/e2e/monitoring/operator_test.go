@@ -20,8 +20,8 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/swarm-io/swarm-operator/internal/testkit/field"
 	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
 const (
@@ -33,19 +33,21 @@ const (
 // installKinds has the cluster serve the kinds of the Prometheus Operator, as it prints them itself, until the suite ends.
 func installKinds(ctx context.Context) {
 	GinkgoHelper()
-	text, err := exec.CommandContext(ctx, field.FromRoot("bin", "prometheus-operator"), "crds").Output()
+	text, err := exec.CommandContext(ctx, testcluster.FromRoot("bin", "prometheus-operator"), "crds").Output()
 	Expect(err).NotTo(HaveOccurred())
 	kinds := filepath.Join(GinkgoT().TempDir(), "crds.yaml")
 	Expect(os.WriteFile(kinds, text, 0o600)).To(Succeed())
-	DeferCleanup(func(ctx SpecContext) { field.MustKubectl(ctx, "delete", "--ignore-not-found", "--filename", kinds) })
-	field.MustKubectl(ctx, "apply", "--server-side", "--filename", kinds)
-	field.MustKubectl(ctx, "wait", "--for=condition=Established", "--filename", kinds)
+	DeferCleanup(func(ctx SpecContext) {
+		testcluster.MustKubectl(ctx, "delete", "--ignore-not-found", "--filename", kinds)
+	})
+	testcluster.MustKubectl(ctx, "apply", "--server-side", "--filename", kinds)
+	testcluster.MustKubectl(ctx, "wait", "--for=condition=Established", "--filename", kinds)
 }
 
 // startOperator runs the Prometheus Operator until the suite ends.
 func startOperator() {
 	GinkgoHelper()
-	command := exec.Command(field.FromRoot("bin", "prometheus-operator"), "--web.listen-address=127.0.0.1:"+ports.Free())
+	command := exec.Command(testcluster.FromRoot("bin", "prometheus-operator"), "--web.listen-address=127.0.0.1:"+ports.Free())
 	session, err := gexec.Start(command, GinkgoWriter, GinkgoWriter)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func(ctx SpecContext) { Eventually(session.Terminate()).WithContext(ctx).Should(gexec.Exit(0)) })
@@ -55,8 +57,10 @@ func startOperator() {
 func installPrometheus(ctx context.Context) {
 	GinkgoHelper()
 	wanted := filepath.Join("testdata", "prometheus.yaml")
-	DeferCleanup(func(ctx SpecContext) { field.MustKubectl(ctx, "delete", "--ignore-not-found", "--filename", wanted) })
-	field.MustKubectl(ctx, "apply", "--server-side", "--filename", wanted)
+	DeferCleanup(func(ctx SpecContext) {
+		testcluster.MustKubectl(ctx, "delete", "--ignore-not-found", "--filename", wanted)
+	})
+	testcluster.MustKubectl(ctx, "apply", "--server-side", "--filename", wanted)
 }
 
 // An order is what the Prometheus Operator has the kubelet start: the arguments of the program, and the files that it finds.

@@ -21,8 +21,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/swarm-io/swarm-operator/internal/testkit/field"
 	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
 // credentials is where a pod finds the credentials of its service account.
@@ -80,7 +80,7 @@ func clusterCA(ctx context.Context) []byte {
 // rooted is a folder with the program and these files. It is beside the program, which so needs no copy.
 func rooted(files map[string][]byte) string {
 	GinkgoHelper()
-	root, err := os.MkdirTemp(field.FromRoot("bin"), "prometheus-")
+	root, err := os.MkdirTemp(testcluster.FromRoot("bin"), "prometheus-")
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(os.RemoveAll, root)
 	for path, text := range files {
@@ -90,7 +90,7 @@ func rooted(files map[string][]byte) string {
 		}
 	}
 	Expect(os.MkdirAll(filepath.Join(root, "bin"), 0o700)).To(Succeed())
-	Expect(os.Link(field.FromRoot("bin", "prometheus"), filepath.Join(root, "bin", "prometheus"))).To(Succeed())
+	Expect(os.Link(testcluster.FromRoot("bin", "prometheus"), filepath.Join(root, "bin", "prometheus"))).To(Succeed())
 	return root
 }
 

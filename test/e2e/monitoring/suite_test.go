@@ -13,9 +13,9 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 
-	"github.com/swarm-io/swarm-operator/internal/testkit/field"
-	"github.com/swarm-io/swarm-operator/internal/testkit/gate"
-	"github.com/swarm-io/swarm-operator/internal/testkit/harm"
+	"github.com/swarm-io/swarm-operator/internal/testkit/chaos"
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
+	"github.com/swarm-io/swarm-operator/internal/testkit/webhookprobe"
 )
 
 const (
@@ -25,16 +25,16 @@ const (
 )
 
 // webhook is set once, before the first spec.
-var webhook gate.Webhook
+var webhook webhookprobe.Webhook
 
 func TestMonitoring(t *testing.T) {
-	field.Prepare(t, timeout)
+	testcluster.Prepare(t, timeout)
 	RunSpecs(t, "The operator with Prometheus [R19/suites-pass]")
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
-	harm.SkipOnForeignCluster()
-	webhook = gate.Webhook{Cluster: field.Connect()}
+	chaos.SkipOnForeignCluster()
+	webhook = webhookprobe.Webhook{Cluster: testcluster.Connect()}
 	webhook.AwaitOperator(ctx)
 	installKinds(ctx)
 	startOperator()
@@ -43,7 +43,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 })
 
 var _ = JustAfterEach(func(ctx SpecContext) {
-	field.ReportFailure(ctx, monitoringNamespace, "get prometheuses,statefulsets,configmaps --output yaml")
+	testcluster.ReportFailure(ctx, monitoringNamespace, "get prometheuses,statefulsets,configmaps --output yaml")
 })
 
-var _ = AfterEach(func(ctx SpecContext) { field.ExpectNoDataRaces(ctx) })
+var _ = AfterEach(func(ctx SpecContext) { testcluster.ExpectNoDataRaces(ctx) })

@@ -24,29 +24,29 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/testkit/field"
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
 const (
 	// system is where the operator of the whole cluster lives.
-	system = field.SystemNamespace
+	system = testcluster.SystemNamespace
 	// ownOperatorLabel is the label of namespaces that have an operator of their own, as docs/how-to/install.md has it.
 	ownOperatorLabel = "swarm.io/own-operator"
 )
 
 // Set once, before the first spec.
 var (
-	cluster field.Cluster
+	cluster testcluster.Cluster
 	api     client.Client // reads and writes as the user of the cluster
 )
 
 func TestNamespaced(t *testing.T) {
-	field.Prepare(t, 90*time.Second)
+	testcluster.Prepare(t, 90*time.Second)
 	RunSpecs(t, "An operator for one namespace [R19/suites-pass]")
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
-	cluster = field.Connect()
+	cluster = testcluster.Connect()
 	api = cluster.API
 	excludeFromClusterOperator(ctx)
 })
@@ -57,8 +57,8 @@ func excludeFromClusterOperator(ctx context.Context) {
 	const key = "SWARM_CONTROLLER_NAMESPACE_SELECTOR"
 	set := func(ctx context.Context, change string) {
 		GinkgoHelper()
-		field.MustKubectl(ctx, "set", "env", "--namespace", system, "deployment/swarm-operator", change)
-		field.MustKubectl(ctx, "rollout", "status", "--namespace", system, "deployment/swarm-operator", "--timeout=90s")
+		testcluster.MustKubectl(ctx, "set", "env", "--namespace", system, "deployment/swarm-operator", change)
+		testcluster.MustKubectl(ctx, "rollout", "status", "--namespace", system, "deployment/swarm-operator", "--timeout=90s")
 	}
 	set(ctx, key+"={matchExpressions: [{key: "+ownOperatorLabel+", operator: DoesNotExist}]}")
 	DeferCleanup(func(ctx SpecContext) { set(ctx, key+"-") })
@@ -101,7 +101,7 @@ func (t tenant) user() string { return "admin-of-" + t.namespace }
 // kubectl is what the tenant types.
 func (t tenant) kubectl(ctx context.Context, arguments ...string) string {
 	GinkgoHelper()
-	return field.MustKubectl(ctx, append([]string{"--as", t.user(), "--namespace", t.namespace}, arguments...)...)
+	return testcluster.MustKubectl(ctx, append([]string{"--as", t.user(), "--namespace", t.namespace}, arguments...)...)
 }
 
 // overlay is all that a tenant writes: the namespace, and where images are.
@@ -110,7 +110,7 @@ func (t tenant) overlay(ctx context.Context) string {
 	installed, err := cluster.OperatorDeployment(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	container, folder := installed.Spec.Template.Spec.Containers[0], GinkgoT().TempDir()
-	base, err := filepath.Rel(folder, field.FromRoot("deploy", "kustomize", "envs", "namespaced"))
+	base, err := filepath.Rel(folder, testcluster.FromRoot("deploy", "kustomize", "envs", "namespaced"))
 	Expect(err).NotTo(HaveOccurred())
 	text := fmt.Sprintf(`namespace: %s
 resources: [%s]

@@ -16,12 +16,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/testkit/field"
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
 var _ = Describe("An admin of one namespace", func() {
 	It("installs the operator there, which works for them and touches nothing else [R27]", func(ctx SpecContext) {
-		field.MustKubectl(ctx, "apply", "--server-side", "--force-conflicts", "--kustomize", field.FromRoot("deploy", "kustomize", "envs", "namespaced", "cluster"))
+		testcluster.MustKubectl(ctx, "apply", "--server-side", "--force-conflicts", "--kustomize", testcluster.FromRoot("deploy", "kustomize", "envs", "namespaced", "cluster"))
 		tenant, elsewhere := newTenant(ctx), namespace(ctx, nil)
 		tenant.install(ctx)
 
@@ -33,7 +33,7 @@ var _ = Describe("An admin of one namespace", func() {
 
 		By("agents of others are not let in, and others have their own operator")
 		Expect(api.Create(ctx, newSwarm(elsewhere))).To(Succeed())
-		field.MustKubectl(ctx, "wait", "--namespace", elsewhere, "swarm/crew", "--for=condition=Ready", "--timeout=60s")
+		testcluster.MustKubectl(ctx, "wait", "--namespace", elsewhere, "swarm/crew", "--for=condition=Ready", "--timeout=60s")
 		link := tenant.link(ctx)
 		Expect(link.sayHello(ctx, tenant.namespace)).To(Succeed())
 		Expect(link.sayHello(ctx, elsewhere)).To(MatchError(ContainSubstring("namespace %q is not this operator's", elsewhere)))
@@ -77,7 +77,7 @@ func newSwarm(ns string) *v1alpha1.Swarm {
 		Spec: v1alpha1.SwarmSpec{Replicas: new(int32(1)), Agents: []v1alpha1.AgentType{{
 			Type:     "worker",
 			Runtime:  &v1alpha1.AgentRuntime{Exec: &v1alpha1.ExecRuntime{Command: []string{"/probe", "work"}, GracePeriodSeconds: new(int32(5))}},
-			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "agent", Image: field.ProbeImage()}}}},
+			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "agent", Image: testcluster.ProbeImage()}}}},
 		}}},
 	}
 }

@@ -13,13 +13,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/testkit/field"
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
 // port is where workers acknowledge.
 const port = "9090"
 
-func workerImage() string { return field.ImageOr("WORKER_IMAGE", "localhost/swarm-worker:dev") }
+func workerImage() string { return testcluster.ImageOr("WORKER_IMAGE", "localhost/swarm-worker:dev") }
 
 func create(ctx context.Context, objects ...client.Object) {
 	GinkgoHelper()
@@ -59,12 +59,12 @@ func idleContainer() corev1.Container {
 
 // stuckContainer is the container of a worker whose jobs with the prefix "stuck" do not stop.
 func stuckContainer() corev1.Container {
-	return corev1.Container{Image: field.ProbeImage(), Args: []string{"stand"}}
+	return corev1.Container{Image: testcluster.ProbeImage(), Args: []string{"stand"}}
 }
 
 // lyingContainer is the container of a worker that always gives the same answer.
 func lyingContainer(said string) corev1.Container {
-	return corev1.Container{Image: field.ProbeImage(), Args: []string{"answer", said}}
+	return corev1.Container{Image: testcluster.ProbeImage(), Args: []string{"answer", said}}
 }
 
 // worker is the pod of docs/reference/worker.md, with a journal.

@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/swarm-io/swarm-operator/internal/testkit/field"
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
 const (
@@ -44,7 +44,7 @@ func open(ctx context.Context) *testEnvironment {
 		},
 	}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: env.namespace, Name: reader}, Spec: restricted(corev1.Container{
-		Name: reader, Image: field.ProbeImage(), Args: []string{"serve", "--port", readerPort},
+		Name: reader, Image: testcluster.ProbeImage(), Args: []string{"serve", "--port", readerPort},
 		VolumeMounts: []corev1.VolumeMount{{Name: "journal", MountPath: journalFolder}},
 	}, claimVolume("journal"))}
 	create(ctx, claim, pod)

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/testkit/harm"
+	"github.com/swarm-io/swarm-operator/internal/testkit/chaos"
 )
 
 // awaitVersion waits until something newer was published.
@@ -25,7 +25,7 @@ func awaitVersion(ctx context.Context, pool *v1alpha1.WorkerPool, above int64) {
 }
 
 var _ = Describe("A pool through faults", func() {
-	BeforeEach(harm.SkipOnForeignCluster)
+	BeforeEach(chaos.SkipOnForeignCluster)
 
 	It("drains a worker before it shrinks, also one that is killed between stop and acknowledgement [P21]", func(ctx SpecContext) {
 		pool := poolOf("shrinking", "a", "b", "free", "stuck")
@@ -82,7 +82,7 @@ var _ = Describe("A pool through faults", func() {
 		Expect(forced.text).To(Equal(before.text))
 
 		scaleTo(ctx, "sts/patient", "4")
-		harm.Devcluster(ctx, "restart", "kube-apiserver")
+		chaos.Devcluster(ctx, "restart", "kube-apiserver")
 		after := awaitSettled(ctx, pool, 4, 8)
 		expectUntouched(ctx, forced, after)
 		env.expectSingleOwners(ctx, before.uids["patient-1"])

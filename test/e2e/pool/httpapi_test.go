@@ -11,7 +11,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	"github.com/swarm-io/swarm-operator/internal/testkit/field"
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
 // An introspection is the answer of the operator's HTTP API about a pool.
@@ -39,7 +39,7 @@ func introspect(ctx context.Context, pool string) introspection {
 	}
 	token, err := kubectl(ctx, "create", "token", "viewer", "--namespace", env.namespace)
 	Expect(err).NotTo(HaveOccurred())
-	url := "http://" + field.PortForward("deployment/swarm-operator", "8082") + "/v1/pools/" + env.namespace + "/" + pool
+	url := "http://" + testcluster.PortForward("deployment/swarm-operator", "8082") + "/v1/pools/" + env.namespace + "/" + pool
 	var result introspection
 	Eventually(func() (err error) { // a right that was just given may not be known yet
 		result, err = fetchIntrospection(ctx, url, strings.TrimSpace(token))

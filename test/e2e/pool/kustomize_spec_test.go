@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/testkit/field"
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
 // dev is the namespace of deploy/kustomize/envs/dev.
@@ -75,7 +75,7 @@ func buildInfoPatterns(ctx context.Context) (commit, date string) {
 	if os.Getenv("DEVCLUSTER_DATA") == "" {
 		return `\w+(-dirty)?`, `\S+`
 	}
-	started, err := os.ReadFile(field.FromRoot("bin", "results", "commit"))
+	started, err := os.ReadFile(testcluster.FromRoot("bin", "results", "commit"))
 	Expect(err).NotTo(HaveOccurred())
 	source, _, _ := strings.Cut(string(started), "\n") // the planned reports follow
 	commit, difference, _ := strings.Cut(source, " ")

@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/testkit/field"
-	"github.com/swarm-io/swarm-operator/internal/testkit/harm"
+	"github.com/swarm-io/swarm-operator/internal/testkit/chaos"
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
 // applyOrder matches the output of kubectl when it applies a namespace, rights, ConfigMaps, the operator and workers, in this order.
@@ -26,24 +26,24 @@ const applyOrder = `(?s)^namespace/swarm .*\nclusterrolebinding\S+/swarm-operato
 	`\ndeployment\.apps/swarm-operator .*\nstatefulset\.apps/swarm-worker [^\n]*\n`
 
 var _ = Describe("The whole of deploy/kustomize/envs/dev", Serial, func() {
-	BeforeEach(harm.SkipOnForeignCluster) // it replaces the operator of the cluster
+	BeforeEach(chaos.SkipOnForeignCluster) // it replaces the operator of the cluster
 
 	It("is applied in order, and keeps jobs when its operator restarts [P15/overlay-applied, P20/applied, P20/restart-moves-no-job]", func(ctx SpecContext) {
 		removeOperator(ctx)
-		overlay := field.FromRoot("deploy", "kustomize", "envs", "dev")
-		Expect(field.MustKubectl(ctx, "apply", "--server-side", "--force-conflicts", "--kustomize", overlay)).To(MatchRegexp(applyOrder))
-		field.MustKubectl(ctx, "rollout", "status", "--namespace", dev, "deployment/swarm-operator", "--timeout=80s")
+		overlay := testcluster.FromRoot("deploy", "kustomize", "envs", "dev")
+		Expect(testcluster.MustKubectl(ctx, "apply", "--server-side", "--force-conflicts", "--kustomize", overlay)).To(MatchRegexp(applyOrder))
+		testcluster.MustKubectl(ctx, "rollout", "status", "--namespace", dev, "deployment/swarm-operator", "--timeout=80s")
 		text := devText(ctx, 2)
 		Expect(text).To(Equal(jobList("pool-27-expected.yml")))
-		written, err := os.ReadFile(field.FromRoot("deploy", "kustomize", "envs", "dev", "config.yml"))
+		written, err := os.ReadFile(testcluster.FromRoot("deploy", "kustomize", "envs", "dev", "config.yml"))
 		Expect(err).NotTo(HaveOccurred())
 		dumped := current(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: dev, Name: "swarm-controller-config"}})
 		Expect(dumped.Data).To(Equal(map[string]string{"config.yml": string(written)}))
 
 		workers, fence := devWorkers(ctx), devFence(ctx)
 		Expect(workers).To(HaveLen(2))
-		field.MustKubectl(ctx, "rollout", "restart", "--namespace", dev, "deployment/swarm-operator")
-		field.MustKubectl(ctx, "rollout", "status", "--namespace", dev, "deployment/swarm-operator", "--timeout=80s")
+		testcluster.MustKubectl(ctx, "rollout", "restart", "--namespace", dev, "deployment/swarm-operator")
+		testcluster.MustKubectl(ctx, "rollout", "status", "--namespace", dev, "deployment/swarm-operator", "--timeout=80s")
 		Eventually(devFence).WithContext(ctx).Should(BeNumerically(">", fence), "a new leader has looked at the pool")
 		Expect(devText(ctx, 2)).To(Equal(text))
 		Expect(devWorkers(ctx)).To(Equal(workers))
@@ -56,7 +56,7 @@ func removeOperator(ctx context.Context) {
 	binding := current(ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "swarm-operator"}})
 	webhooks := current(ctx, &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "swarm-operator"}})
 	DeferCleanup(func(ctx SpecContext) {
-		field.MustKubectl(ctx, "delete", "namespace", dev, "--ignore-not-found", "--timeout=80s")
+		testcluster.MustKubectl(ctx, "delete", "namespace", dev, "--ignore-not-found", "--timeout=80s")
 		restore(ctx, binding, &rbacv1.ClusterRoleBinding{})
 		restore(ctx, webhooks, &admissionv1.MutatingWebhookConfiguration{})
 		cluster.ScaleOperator(ctx, 2)

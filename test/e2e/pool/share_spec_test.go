@@ -12,7 +12,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/roster"
+	"github.com/swarm-io/swarm-operator/internal/pool/codec"
 )
 
 func jobList(name string) string {
@@ -51,7 +51,7 @@ var _ = Describe("A pool of streams", func() {
 		Expect(pool.Status.Workers).To(HaveExactElements(
 			v1alpha1.WorkerStatus{Name: "swarm-worker-0", Jobs: 14, Revision: 1, Acknowledged: v1alpha1.AckReceived, State: v1alpha1.WorkerReady},
 			v1alpha1.WorkerStatus{Name: "swarm-worker-1", Jobs: 13, Revision: 1, Acknowledged: v1alpha1.AckReceived, State: v1alpha1.WorkerReady}))
-		file, err := roster.ParseFile(jobList("pool-27-expected.yml"))
+		file, err := codec.ParseFile(jobList("pool-27-expected.yml"))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(introspect(ctx, pool.Name)).To(Equal(introspection{Version: 1, Workers: []introspectedWorker{
 			{Name: "swarm-worker-0", Jobs: file.Workers[0].Jobs, Version: 1, Acknowledged: string(v1alpha1.AckReceived)},

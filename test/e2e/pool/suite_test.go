@@ -16,21 +16,21 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/swarm-io/swarm-operator/internal/testkit/field"
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
 // timeout is for a busy machine, and for an operator whose leader has just died.
 const timeout = 90 * time.Second
 
 // system is where the operator lives.
-const system = field.SystemNamespace
+const system = testcluster.SystemNamespace
 
 // kubectl runs the real program, as a user would.
-var kubectl = field.Kubectl
+var kubectl = testcluster.Kubectl
 
 // Set once, before the first spec.
 var (
-	cluster field.Cluster
+	cluster testcluster.Cluster
 	api     client.Client
 	core    kubernetes.Interface // for what the other client cannot do: watches that go on, and answers of pods
 )
@@ -39,12 +39,12 @@ var (
 var env *testEnvironment
 
 func TestPool(t *testing.T) {
-	field.Prepare(t, timeout)
+	testcluster.Prepare(t, timeout)
 	RunSpecs(t, "Worker pools on real nodes [R19/suites-pass]")
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
-	cluster = field.Connect()
+	cluster = testcluster.Connect()
 	api, core = cluster.API, cluster.Clientset
 	cluster.AwaitOperator(ctx)
 	if chosen, _ := GinkgoConfiguration(); len(chosen.FocusStrings) == 0 { // a few specs do not last as long as the measurement
@@ -58,10 +58,10 @@ var _ = JustAfterEach(func(ctx SpecContext) {
 	if !CurrentSpecReport().Failed() {
 		return
 	}
-	field.ReportFailure(ctx, env.namespace, "get workerpools,statefulsets,deployments,pods,configmaps --output yaml")
+	testcluster.ReportFailure(ctx, env.namespace, "get workerpools,statefulsets,deployments,pods,configmaps --output yaml")
 	for _, said := range env.journal(ctx) {
 		GinkgoWriter.Println(said)
 	}
 })
 
-var _ = AfterEach(func(ctx SpecContext) { field.ExpectNoDataRaces(ctx) })
+var _ = AfterEach(func(ctx SpecContext) { testcluster.ExpectNoDataRaces(ctx) })

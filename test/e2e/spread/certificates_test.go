@@ -17,15 +17,15 @@ import (
 	"k8s.io/client-go/util/keyutil"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/swarm-io/swarm-operator/internal/authority"
-	"github.com/swarm-io/swarm-operator/internal/testkit/field"
-	"github.com/swarm-io/swarm-operator/internal/testkit/gate"
+	"github.com/swarm-io/swarm-operator/internal/certs"
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
+	"github.com/swarm-io/swarm-operator/internal/testkit/webhookprobe"
 )
 
 const day = 24 * time.Hour
 
 func linkSecret() *corev1.Secret {
-	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: field.SystemNamespace, Name: authority.SecretName}}
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: testcluster.SystemNamespace, Name: certs.SecretName}}
 }
 
 // readSecret reads the Secret.
@@ -73,7 +73,7 @@ func awaitServed(ctx context.Context, addresses []string, authority *x509.Certif
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(want[0].CheckSignatureFrom(authority)).To(Succeed())
 		for _, door := range addresses {
-			leaf, err := gate.ServedCertificate(ctx, door, secret.Data["ca.crt"])
+			leaf, err := webhookprobe.ServedCertificate(ctx, door, secret.Data["ca.crt"])
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(leaf.Equal(want[0])).To(BeTrue())
 		}

@@ -8,8 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/testkit/chronicle"
-	"github.com/swarm-io/swarm-operator/internal/testkit/harm"
+	"github.com/swarm-io/swarm-operator/internal/testkit/chaos"
+	"github.com/swarm-io/swarm-operator/internal/testkit/podwatch"
 )
 
 var _ = Describe("A split through faults", func() {
@@ -26,7 +26,7 @@ var _ = Describe("A split through faults", func() {
 			g.Expect(found).To(HaveLen(10))
 			wrong = -2
 			for _, pod := range found {
-				g.Expect(chronicle.IsAvailable(&pod)).To(BeTrue(), "it runs all the same")
+				g.Expect(podwatch.IsAvailable(&pod)).To(BeTrue(), "it runs all the same")
 				g.Expect(pod.Annotations).NotTo(HaveKey(annotationKey(v1alpha1.SpreadClass)))
 				if nodes[pod.Spec.NodeName] == onDemand {
 					wrong++
@@ -46,7 +46,7 @@ var _ = Describe("A split through faults", func() {
 	})
 
 	It("is right in the end when the leader is killed in a burst", func(ctx SpecContext) {
-		harm.SkipOnForeignCluster()
+		chaos.SkipOnForeignCluster()
 		awaitCovered(ctx)
 		web := deployment(spreadMeta("web", 2, 60), 30)
 		create(ctx, web)

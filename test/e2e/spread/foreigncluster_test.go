@@ -4,11 +4,11 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	"github.com/swarm-io/swarm-operator/internal/testkit/field"
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
 var _ = Describe("The suite", func() {
 	It("takes any cluster that KUBECONFIG names, and knows nothing else of it [R19/any-kubeconfig]", func(ctx SpecContext) {
-		Expect(field.PassedOnForeignCluster(ctx, "is what examples/spread says")).To(HaveLen(1))
+		Expect(testcluster.PassedOnForeignCluster(ctx, "is what examples/spread says")).To(HaveLen(1))
 	})
 })

@@ -6,17 +6,17 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/swarm-io/swarm-operator/internal/testkit/chronicle"
+	"github.com/swarm-io/swarm-operator/internal/testkit/podwatch"
 )
 
 // watchPods records a workload's pods from now on, until the spec ends.
-func watchPods(ctx context.Context, workload client.Object) *chronicle.Recorder {
+func watchPods(ctx context.Context, workload client.Object) *podwatch.Recorder {
 	GinkgoHelper()
-	return chronicle.Watch(ctx, api, namespace, labelsOf(workload))
+	return podwatch.Watch(ctx, api, namespace, labelsOf(workload))
 }
 
 // changes are what has happened until now, in order: a class, and whether a pod began to serve there or to leave.
-func changes(seen *chronicle.Recorder) (lines []string) {
+func changes(seen *podwatch.Recorder) (lines []string) {
 	for _, turn := range seen.Changes() {
 		if turn.Available {
 			lines = append(lines, becameAvailable(nodes[turn.Node]))
@@ -28,7 +28,7 @@ func changes(seen *chronicle.Recorder) (lines []string) {
 }
 
 // count is how often something has happened.
-func count(seen *chronicle.Recorder, line string) (count int) {
+func count(seen *podwatch.Recorder, line string) (count int) {
 	for _, one := range changes(seen) {
 		if one == line {
 			count++

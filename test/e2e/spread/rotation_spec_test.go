@@ -13,9 +13,9 @@ import (
 	"k8s.io/client-go/util/cert"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/swarm-io/swarm-operator/internal/authority"
-	"github.com/swarm-io/swarm-operator/internal/testkit/gate"
-	"github.com/swarm-io/swarm-operator/internal/testkit/harm"
+	"github.com/swarm-io/swarm-operator/internal/certs"
+	"github.com/swarm-io/swarm-operator/internal/testkit/chaos"
+	"github.com/swarm-io/swarm-operator/internal/testkit/webhookprobe"
 )
 
 // remainingOverlap is what a CA has left of its overlap when a spec makes it known.
@@ -24,12 +24,12 @@ const remainingOverlap = 5 * time.Second
 var _ = Describe("Certificates, while ten pods a second are made", Serial, func() {
 	var (
 		at      []string // the doors of both replicas
-		pods    *gate.PodStream
+		pods    *webhookprobe.PodStream
 		ignores float64
 	)
 
 	BeforeEach(func(ctx SpecContext) {
-		harm.SkipOnForeignCluster()
+		chaos.SkipOnForeignCluster()
 		cluster.AwaitOperator(ctx)
 		awaitQuiet(ctx)
 		webhook.ExtendTimeout(ctx)
@@ -46,13 +46,13 @@ var _ = Describe("Certificates, while ten pods a second are made", Serial, func(
 		certificate, key := nearlyOld(secret)
 		rewrite(ctx, map[string][]byte{"tls.crt": certificate, "tls.key": key})
 		Eventually(func() time.Time { return certificates(readSecret(ctx).Data["tls.crt"])[0].NotAfter }).WithContext(ctx).
-			Should(BeTemporally("~", time.Now().Add(authority.DefaultLifetimes().Serving), time.Hour))
+			Should(BeTemporally("~", time.Now().Add(certs.DefaultLifetimes().Serving), time.Hour))
 		awaitServed(ctx, at, signer)
 		pods.AwaitPods(ctx)
 
 		By("the CA, too: it is made known, then it signs")
 		bundle := certificates(readSecret(ctx).Data["ca.crt"])
-		next, nextKey := nextAuthority(authority.DefaultLifetimes().Overlap - remainingOverlap)
+		next, nextKey := nextAuthority(certs.DefaultLifetimes().Overlap - remainingOverlap)
 		rewrite(ctx, map[string][]byte{"ca.crt": slices.Concat(readSecret(ctx).Data["ca.crt"], next), "next.key": nextKey})
 		awaitTrusted(ctx, len(bundle)+1)
 		awaitServed(ctx, at, certificates(next)[0])

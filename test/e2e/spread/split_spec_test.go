@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/testkit/field"
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
 var _ = Describe("A workload that is spread", func() {
@@ -73,7 +73,7 @@ var _ = Describe("A workload that is spread", func() {
 func newAgentType(kind string) v1alpha1.AgentType {
 	return v1alpha1.AgentType{
 		Type: kind, Runtime: &v1alpha1.AgentRuntime{Exec: &v1alpha1.ExecRuntime{Command: []string{"/probe", "work"}}},
-		Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "agent", Image: field.ProbeImage()}}}},
+		Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "agent", Image: testcluster.ProbeImage()}}}},
 	}
 }
 
@@ -81,14 +81,14 @@ func newAgentType(kind string) v1alpha1.AgentType {
 func writeExample() string {
 	GinkgoHelper()
 	folder, image := GinkgoT().TempDir(), "image: registry.k8s.io/pause:3.10"
-	files, err := filepath.Glob(field.FromRoot("examples", "spread", "*.yaml"))
+	files, err := filepath.Glob(testcluster.FromRoot("examples", "spread", "*.yaml"))
 	Expect(err).NotTo(HaveOccurred())
 	Expect(files).To(HaveLen(2))
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(string(text)).To(ContainSubstring(image))
-		changed := strings.ReplaceAll(string(text), image, "image: "+field.ProbeImage()+"\n        args: [sleep]")
+		changed := strings.ReplaceAll(string(text), image, "image: "+testcluster.ProbeImage()+"\n        args: [sleep]")
 		Expect(os.WriteFile(filepath.Join(folder, filepath.Base(file)), []byte(changed), 0o600)).To(Succeed())
 	}
 	return folder

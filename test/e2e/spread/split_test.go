@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/testkit/chronicle"
+	"github.com/swarm-io/swarm-operator/internal/testkit/podwatch"
 )
 
 const (
@@ -71,7 +71,7 @@ func serving(ctx context.Context, labels client.MatchingLabels) (split string, a
 	podList, err := pods(ctx, labels)
 	counts := map[string]int{}
 	for _, pod := range podList {
-		if chronicle.IsAvailable(&pod) {
+		if podwatch.IsAvailable(&pod) {
 			counts[nodes[pod.Spec.NodeName]]++
 		}
 	}

@@ -15,8 +15,8 @@ import (
 	. "github.com/onsi/gomega"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/swarm-io/swarm-operator/internal/testkit/field"
-	"github.com/swarm-io/swarm-operator/internal/testkit/gate"
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
+	"github.com/swarm-io/swarm-operator/internal/testkit/webhookprobe"
 )
 
 const (
@@ -28,26 +28,26 @@ const (
 
 // Set once, before the first spec.
 var (
-	cluster field.Cluster
+	cluster testcluster.Cluster
 	api     client.WithWatch
-	webhook gate.Webhook
+	webhook webhookprobe.Webhook
 	nodes   map[string]string // the class of each node
 )
 
 // mustKubectl is the output of a kubectl command that must succeed.
-var mustKubectl = field.MustKubectl
+var mustKubectl = testcluster.MustKubectl
 
 // namespace is the running spec's own.
 var namespace string
 
 func TestSpread(t *testing.T) {
-	field.Prepare(t, timeout)
+	testcluster.Prepare(t, timeout)
 	RunSpecs(t, "Workloads on spot and on-demand nodes [R19/suites-pass]")
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
-	cluster = field.Connect()
-	api, webhook = cluster.API, gate.Webhook{Cluster: cluster}
+	cluster = testcluster.Connect()
+	api, webhook = cluster.API, webhookprobe.Webhook{Cluster: cluster}
 	nodes = classes(ctx)
 	Expect(spotNode()).NotTo(BeEmpty())
 	cluster.AwaitOperator(ctx)
@@ -58,11 +58,11 @@ var _ = BeforeEach(func(ctx SpecContext) {
 })
 
 var _ = JustAfterEach(func(ctx SpecContext) {
-	field.ReportFailure(ctx, namespace, "get deployments,statefulsets,poddisruptionbudgets --output yaml",
+	testcluster.ReportFailure(ctx, namespace, "get deployments,statefulsets,poddisruptionbudgets --output yaml",
 		`get pods --output custom-columns=NAME:.metadata.name,NODE:.spec.nodeName,PHASE:.status.phase,CLASS:.metadata.annotations.swarm\.io/spread-class,NUMBER:.metadata.annotations.swarm\.io/spread-number`)
 })
 
-var _ = AfterEach(func(ctx SpecContext) { field.ExpectNoDataRaces(ctx) })
+var _ = AfterEach(func(ctx SpecContext) { testcluster.ExpectNoDataRaces(ctx) })
 
 // reportMeasurement shows a number among the results of the spec.
 func reportMeasurement(what string, value any) {

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/testkit/field"
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
 // newSwarm is a swarm of workers that testify to a volume of their own.
@@ -37,7 +37,7 @@ func worker(kind string, slots int32, capabilities ...string) v1alpha1.AgentType
 		Storage: &v1alpha1.AgentStorage{Size: resource.MustParse("16Mi"), Retention: v1alpha1.StorageDelete},
 		Runtime: &v1alpha1.AgentRuntime{Exec: &v1alpha1.ExecRuntime{Command: []string{"/probe", "work"}, GracePeriodSeconds: new(int32(5))}},
 		Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{
-			Name: "agent", Image: field.ProbeImage(), Env: []corev1.EnvVar{{Name: "SWARM_JOURNAL", Value: "/var/lib/swarm/journal.jsonl"}},
+			Name: "agent", Image: testcluster.ProbeImage(), Env: []corev1.EnvVar{{Name: "SWARM_JOURNAL", Value: "/var/lib/swarm/journal.jsonl"}},
 		}}}},
 	}
 }

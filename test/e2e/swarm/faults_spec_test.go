@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/testkit/field"
-	"github.com/swarm-io/swarm-operator/internal/testkit/harm"
+	"github.com/swarm-io/swarm-operator/internal/testkit/chaos"
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
 // expectReassignedWithin shows how long after a moment the last attempt of a swarm began, and expects that within a time.
@@ -58,7 +58,7 @@ func awaitUnlinked(ctx context.Context, name string) time.Time {
 }
 
 var _ = Describe("A swarm through faults", func() {
-	BeforeEach(harm.SkipOnForeignCluster)
+	BeforeEach(chaos.SkipOnForeignCluster)
 
 	It("finishes a task whose agent is killed in the middle, long before its lease ends", func(ctx SpecContext) {
 		mortal := newSwarm("mortal", 2, 1)
@@ -119,7 +119,7 @@ var _ = Describe("A swarm through faults", func() {
 		names := createTasks(ctx, "sleepy", 50, orderLasting(1500*time.Millisecond))
 		awaitAssigned(ctx, names[0])
 		old := cluster.LeaderPod(ctx)
-		frozen := cluster.PodProcesses(ctx, field.SystemNamespace, old)
+		frozen := cluster.PodProcesses(ctx, testcluster.SystemNamespace, old)
 		frozen.Freeze()
 		DeferCleanup(frozen.Unfreeze)
 		Eventually(cluster.LeaderPod).WithContext(ctx).ShouldNot(Equal(old))
@@ -134,7 +134,7 @@ var _ = Describe("A swarm through faults", func() {
 		createReadySwarm(ctx, newSwarm("doomed", 4, 2))
 		names := createTasks(ctx, "doomed", 24, orderLasting(2*time.Second))
 		awaitAssigned(ctx, names[0])
-		head, hand := cluster.PodProcesses(ctx, field.SystemNamespace, cluster.LeaderPod(ctx)), cluster.PodProcesses(ctx, namespace, "doomed-worker-0")
+		head, hand := cluster.PodProcesses(ctx, testcluster.SystemNamespace, cluster.LeaderPod(ctx)), cluster.PodProcesses(ctx, namespace, "doomed-worker-0")
 		head.Kill("swarm-operator")
 		hand.Kill("swarm-agent")
 
@@ -147,7 +147,7 @@ var _ = Describe("A swarm through faults", func() {
 		createReadySwarm(ctx, newSwarm("patient", 4, 2))
 		names := createTasks(ctx, "patient", 24, orderLasting(2*time.Second))
 		awaitAssigned(ctx, names[0])
-		harm.Devcluster(ctx, "restart", "kube-apiserver")
+		chaos.Devcluster(ctx, "restart", "kube-apiserver")
 
 		awaitPhase(ctx, v1alpha1.TaskCompleted, names...)
 		expectExactlyOnce(ctx, "patient", names)

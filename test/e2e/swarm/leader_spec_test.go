@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/testkit/field"
-	"github.com/swarm-io/swarm-operator/internal/testkit/harm"
+	"github.com/swarm-io/swarm-operator/internal/testkit/chaos"
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
 // lastingAgents is how many agents the swarm "lasting" has.
@@ -24,7 +24,7 @@ var _ = Describe("A hundred attempts with default settings", Ordered, func() {
 	var attempts []string
 
 	BeforeAll(func(ctx SpecContext) {
-		harm.SkipOnForeignCluster()
+		chaos.SkipOnForeignCluster()
 		const each = 10
 		swarm := newSwarm("lasting", lastingAgents, each+1) // one slot of each agent stays free
 		swarm.Spec.Agents[0].Runtime.Exec.GracePeriodSeconds = nil
@@ -47,7 +47,7 @@ var _ = Describe("A hundred attempts with default settings", Ordered, func() {
 
 		// A container that is restarted leads again at once. A leader that is frozen, as one on a lost node, is waited for by the other replica.
 		old := cluster.LeaderPod(ctx)
-		frozen := cluster.PodProcesses(ctx, field.SystemNamespace, old)
+		frozen := cluster.PodProcesses(ctx, testcluster.SystemNamespace, old)
 		frozen.Freeze()
 		DeferCleanup(frozen.Unfreeze)
 		Eventually(cluster.LeaderPod).WithContext(ctx).ShouldNot(Equal(old))
@@ -58,8 +58,8 @@ var _ = Describe("A hundred attempts with default settings", Ordered, func() {
 	})
 
 	It("are not restarted when the operator is updated [X01/rolling-update]", func(ctx SpecContext) {
-		Expect(kubectl(ctx, "rollout", "restart", "--namespace", field.SystemNamespace, "deployment/swarm-operator")).To(ContainSubstring("restarted"))
-		Expect(kubectl(ctx, "rollout", "status", "--namespace", field.SystemNamespace, "deployment/swarm-operator", "--timeout=120s")).
+		Expect(kubectl(ctx, "rollout", "restart", "--namespace", testcluster.SystemNamespace, "deployment/swarm-operator")).To(ContainSubstring("restarted"))
+		Expect(kubectl(ctx, "rollout", "status", "--namespace", testcluster.SystemNamespace, "deployment/swarm-operator", "--timeout=120s")).
 			To(ContainSubstring("successfully rolled out"))
 		cluster.AwaitOperator(ctx)
 		awaitAllAgents(ctx, "updated")
@@ -69,11 +69,11 @@ var _ = Describe("A hundred attempts with default settings", Ordered, func() {
 	// The outage lasts as long as promised, and as the API server then takes to start.
 	It("are not restarted by an outage of the API server", func(ctx SpecContext) {
 		began := time.Now()
-		harm.Devcluster(ctx, "kill", "kube-apiserver")
+		chaos.Devcluster(ctx, "kill", "kube-apiserver")
 		ask := func() error { return api.List(ctx, &v1alpha1.TaskList{}) }
 		Eventually(ask).WithContext(ctx).Should(HaveOccurred())
 		Consistently(ask).WithContext(ctx).WithTimeout(promisedOutage).WithPolling(time.Second).Should(HaveOccurred(), "the API server is away")
-		harm.Devcluster(ctx, "restart", "kube-apiserver")
+		chaos.Devcluster(ctx, "restart", "kube-apiserver")
 		outage := fmt.Sprintf("an outage of the API server of %s", time.Since(began).Round(time.Second))
 		AddReportEntry(outage, ReportEntryVisibilityAlways)
 		awaitAllAgents(ctx, "outage")

@@ -15,18 +15,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/testkit/field"
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
 // timeout is for a busy machine, and for an operator whose leader has just died.
 const timeout = 90 * time.Second
 
 // kubectl runs the real program, as a user would.
-var kubectl = field.Kubectl
+var kubectl = testcluster.Kubectl
 
 // Set once, before the first spec.
 var (
-	cluster field.Cluster
+	cluster testcluster.Cluster
 	api     client.WithWatch
 )
 
@@ -34,12 +34,12 @@ var (
 var namespace string
 
 func TestSwarm(t *testing.T) {
-	field.Prepare(t, timeout)
+	testcluster.Prepare(t, timeout)
 	RunSpecs(t, "Swarms on a real node [R19/suites-pass]")
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
-	cluster = field.Connect()
+	cluster = testcluster.Connect()
 	api = cluster.API
 	cluster.AwaitOperator(ctx)
 })
@@ -53,10 +53,10 @@ var _ = BeforeEach(OncePerOrdered, func(ctx SpecContext) {
 })
 
 var _ = JustAfterEach(func(ctx SpecContext) {
-	field.ReportFailure(ctx, namespace, "get swarms,agents,tasks,pods --output wide")
+	testcluster.ReportFailure(ctx, namespace, "get swarms,agents,tasks,pods --output wide")
 })
 
 var _ = AfterEach(func(ctx SpecContext) {
-	field.ExpectNoDataRaces(ctx)
-	field.ExpectNoDataRacesIn(ctx, "--namespace", namespace, "--selector", v1alpha1.LabelSwarm, "--container", "agent", "--ignore-errors")
+	testcluster.ExpectNoDataRaces(ctx)
+	testcluster.ExpectNoDataRacesIn(ctx, "--namespace", namespace, "--selector", v1alpha1.LabelSwarm, "--container", "agent", "--ignore-errors")
 })

@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/testkit/field"
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
 // failure is the message of an agent that has failed.
@@ -30,7 +30,7 @@ var _ = Describe("A swarm in trouble", func() {
 		broken, crashing, ending := worker("broken", 1), worker("crashing", 1), worker("ending", 1)
 		broken.Template.Spec.Containers[0].Image = "localhost/there-is-no-such-image:1"
 		crash := []string{"/probe", "no-such-command"}
-		crashing.Template.Spec.InitContainers = []corev1.Container{{Name: "setup", Image: field.ProbeImage(), Command: crash}}
+		crashing.Template.Spec.InitContainers = []corev1.Container{{Name: "setup", Image: testcluster.ProbeImage(), Command: crash}}
 		ending.Runtime, ending.Template.Spec.Containers[0].Command = nil, crash
 		swarm.Spec.Agents = append(swarm.Spec.Agents, broken, crashing, ending)
 		create(ctx, swarm)

@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/roster"
-	"github.com/swarm-io/swarm-operator/internal/testkit/field"
+	"github.com/swarm-io/swarm-operator/internal/pool/codec"
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
 // createPools makes a pool named cameras of two workers and 27 jobs that has converged, and one named empty.
@@ -29,10 +29,10 @@ func createPools(ctx context.Context, ns string) {
 	Expect(api.Create(ctx, newStatefulSet(ns))).To(Succeed())
 	Expect(api.Create(ctx, newConfigMap(pool, "camera-list", "jobs.txt", jobs))).To(Succeed())
 	Expect(api.Create(ctx, newConfigMap(pool, "swarm-worker-config", "config.yml", published))).To(Succeed())
-	file, err := roster.ParseFile(published)
+	file, err := codec.ParseFile(published)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(api.Create(ctx, newRevision(pool, 1, file))).To(Succeed())
-	Expect(api.Create(ctx, newRevision(pool, 2, roster.File{Version: 2, Workers: []roster.FileEntry{
+	Expect(api.Create(ctx, newRevision(pool, 2, codec.File{Version: 2, Workers: []codec.FileEntry{
 		{Worker: "swarm-worker-0", Version: 2, Jobs: []string{"stream:cars:new"}}, {Worker: "swarm-worker-1", Version: 2, Jobs: []string{"stream:foo:new"}},
 	}}))).To(Succeed())
 	Expect(api.Create(ctx, newRevision(pool, 3, file))).To(Succeed())
@@ -49,7 +49,7 @@ func createPools(ctx context.Context, ns string) {
 
 func golden(file string) string {
 	GinkgoHelper()
-	text, err := os.ReadFile(field.FromRoot("internal", "roster", "testdata", file))
+	text, err := os.ReadFile(testcluster.FromRoot("internal", "roster", "testdata", file))
 	Expect(err).NotTo(HaveOccurred())
 	return string(text)
 }
@@ -89,11 +89,11 @@ func podTemplate(labels map[string]string) corev1.PodTemplateSpec {
 	}
 }
 
-func newRevision(pool *v1alpha1.WorkerPool, number int64, file roster.File) *appsv1.ControllerRevision {
+func newRevision(pool *v1alpha1.WorkerPool, number int64, file codec.File) *appsv1.ControllerRevision {
 	GinkgoHelper()
-	data := roster.Revision{Strategy: "Sticky", Version: file.Version}
+	data := codec.Revision{Strategy: "Sticky", Version: file.Version}
 	for n, entry := range file.Workers {
-		data.Workers = append(data.Workers, roster.RevisionShare{Worker: entry.Worker, Ordinal: n, Version: entry.Version, Jobs: entry.Jobs})
+		data.Workers = append(data.Workers, codec.RevisionShare{Worker: entry.Worker, Ordinal: n, Version: entry.Version, Jobs: entry.Jobs})
 	}
 	raw, err := data.Encode()
 	Expect(err).NotTo(HaveOccurred())

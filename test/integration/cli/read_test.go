@@ -17,9 +17,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/assign"
-	"github.com/swarm-io/swarm-operator/internal/roster"
-	"github.com/swarm-io/swarm-operator/internal/testkit/field"
+	"github.com/swarm-io/swarm-operator/internal/pool/assign"
+	"github.com/swarm-io/swarm-operator/internal/pool/codec"
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
 var _ = Describe("kubectl swarm pools", func() {
@@ -85,7 +85,7 @@ var _ = Describe("kubectl swarm jobs", func() {
 		DeferCleanup(func(ctx SpecContext) { Expect(api.Delete(ctx, pool)).To(Succeed()) })
 		for n := range 11 {
 			worker := fmt.Sprintf("divided-%d", n)
-			file := roster.File{Version: 4, Workers: []roster.FileEntry{{Worker: worker, Version: 4, Jobs: []string{fmt.Sprint("job-", n)}}}}
+			file := codec.File{Version: 4, Workers: []codec.FileEntry{{Worker: worker, Version: 4, Jobs: []string{fmt.Sprint("job-", n)}}}}
 			Expect(api.Create(ctx, newConfigMap(pool, "divided-config-"+worker, "config.yml", file.String()))).To(Succeed())
 		}
 		Expect(strings.Fields(runSuccessfully("jobs divided -o name"))).To(HaveExactElements(
@@ -184,9 +184,9 @@ func newDeployment(ctx SpecContext) deployment {
 		patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"metadata": {"labels": {%q: "%d"}}}`, v1alpha1.LabelSlot, 1-n))
 		Expect(api.Patch(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}, patch)).To(Succeed())
 	}
-	file := roster.File{Version: 1, Workers: []roster.FileEntry{{Worker: result.pods[1], Version: 1, Jobs: []string{"a", "b"}}, {Worker: result.pods[0], Version: 1, Jobs: []string{"c", "d"}}}}
+	file := codec.File{Version: 1, Workers: []codec.FileEntry{{Worker: result.pods[1], Version: 1, Jobs: []string{"a", "b"}}, {Worker: result.pods[0], Version: 1, Jobs: []string{"c", "d"}}}}
 	config := newConfigMap(pool, "deployed-config", "config.yml", file.String())
-	ledger, err := roster.NewLedger([]assign.Record{{Worker: result.pods[1]}, {Worker: result.pods[0], Ordinal: 1}}, nil).Encode()
+	ledger, err := codec.NewLedger([]assign.Record{{Worker: result.pods[1]}, {Worker: result.pods[0], Ordinal: 1}}, nil).Encode()
 	Expect(err).NotTo(HaveOccurred())
 	config.Annotations = map[string]string{v1alpha1.AnnotationLedger: ledger}
 	Expect(api.Create(ctx, config)).To(Succeed())
@@ -201,12 +201,12 @@ var _ = Describe("kubectl swarm", func() {
 
 	It("is found by kubectl as a plugin", func(ctx SpecContext) {
 		command := exec.CommandContext(ctx, "kubectl", "swarm", "pools", "cameras", "--namespace", namespace, "-o", "name")
-		command.Env = append(os.Environ(), "PATH="+field.FromRoot("bin")+":"+os.Getenv("PATH"))
+		command.Env = append(os.Environ(), "PATH="+testcluster.FromRoot("bin")+":"+os.Getenv("PATH"))
 		Expect(runToEnd(command)).To(Equal(commandResult{0, "workerpool.swarm.io/cameras\n", ""}))
 	})
 
 	It("offers the names of pools to shells", func() {
-		offered := runToEnd(exec.Command(field.FromRoot("bin", "kubectl-swarm"), "__complete", "jobs", "--namespace", namespace, ""))
+		offered := runToEnd(exec.Command(testcluster.FromRoot("bin", "kubectl-swarm"), "__complete", "jobs", "--namespace", namespace, ""))
 		Expect(strings.Fields(offered.out)).To(ContainElements("cameras", "empty"))
 		Expect(runSuccessfully("completion zsh")).To(ContainSubstring("compdef"))
 	})
@@ -235,7 +235,7 @@ var _ = Describe("kubectl swarm", func() {
 	)
 
 	It("refuses to run when no cluster is named", func() {
-		command := exec.Command(field.FromRoot("bin", "kubectl-swarm"), "pools")
+		command := exec.Command(testcluster.FromRoot("bin", "kubectl-swarm"), "pools")
 		command.Env = append(os.Environ(), "KUBECONFIG=/dev/null")
 		Expect(runToEnd(command)).To(Equal(commandResult{1, "", "kubectl swarm: no cluster is configured: set KUBECONFIG, or use --kubeconfig\n"}))
 	})

@@ -17,7 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/swarm-io/swarm-operator/internal/testkit/field"
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
 // Set once, before the first test.
@@ -27,7 +27,7 @@ var (
 )
 
 func TestCLI(t *testing.T) {
-	field.Require(t, "make integration")
+	testcluster.Require(t, "make integration")
 	RegisterFailHandler(Fail)
 	SetDefaultEventuallyTimeout(2 * time.Minute)
 	SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
@@ -35,8 +35,8 @@ func TestCLI(t *testing.T) {
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
-	api = field.Connect().API
-	field.InstallCRDs(ctx)
+	api = testcluster.Connect().API
+	testcluster.InstallCRDs(ctx)
 	namespace = newNamespace(ctx)
 	createPools(ctx, namespace)
 })
@@ -67,7 +67,7 @@ func runCommand(arguments ...string) commandResult {
 // runCommandIn runs the program in a namespace.
 func runCommandIn(namespace string, arguments ...string) commandResult {
 	GinkgoHelper()
-	return runToEnd(exec.Command(field.FromRoot("bin", "kubectl-swarm"), append(arguments, "--namespace", namespace)...))
+	return runToEnd(exec.Command(testcluster.FromRoot("bin", "kubectl-swarm"), append(arguments, "--namespace", namespace)...))
 }
 
 // runToEnd runs a command to its end.

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/roster"
-	"github.com/swarm-io/swarm-operator/internal/testkit/gang"
+	"github.com/swarm-io/swarm-operator/internal/pool/codec"
+	"github.com/swarm-io/swarm-operator/internal/testkit/fakeworkers"
 )
 
 // pools is the life of a pool over a StatefulSet.
@@ -59,7 +59,7 @@ func createPool(ctx context.Context, r *run) error {
 		ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: poolName},
 		Spec: appsv1.StatefulSetSpec{
 			Replicas: new(int32(2)), PodManagementPolicy: appsv1.ParallelPodManagement, ServiceName: poolName,
-			Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: gang.Template(labels, poolName+"-config"),
+			Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: fakeworkers.Template(labels, poolName+"-config"),
 		},
 	}
 	pool := &v1alpha1.WorkerPool{
@@ -67,7 +67,7 @@ func createPool(ctx context.Context, r *run) error {
 		Spec: v1alpha1.WorkerPoolSpec{
 			Workers: v1alpha1.WorkloadReference{Kind: v1alpha1.WorkloadStatefulSet, Name: poolName}, Replicas: new(int32(2)),
 			Refresh: v1alpha1.PoolRefresh{
-				DeadlineSeconds: 600, Acknowledge: &v1alpha1.PoolAcknowledge{HTTPGet: v1alpha1.AcknowledgeHTTPGet{Port: gang.Port}},
+				DeadlineSeconds: 600, Acknowledge: &v1alpha1.PoolAcknowledge{HTTPGet: v1alpha1.AcknowledgeHTTPGet{Port: fakeworkers.Port}},
 			},
 		},
 	}
@@ -118,7 +118,7 @@ func poolRestarted(size int32) func(context.Context, *run) error {
 
 // jobsByWorker returns the lists of a config by worker, without versions; workers without jobs are not in it.
 func jobsByWorker(config *corev1.ConfigMap) map[string][]string {
-	file, err := roster.ParseFile(config.Data["config.yml"])
+	file, err := codec.ParseFile(config.Data["config.yml"])
 	if err != nil {
 		return map[string][]string{"": {err.Error()}}
 	}

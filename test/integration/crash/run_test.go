@@ -14,7 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/swarm-io/swarm-operator/internal/testkit/crew"
+	"github.com/swarm-io/swarm-operator/internal/testkit/fakeagents"
 )
 
 // stageTimeout is how long a stage may take: a new leader waits for an agent's lease and a margin at most.
@@ -38,9 +38,9 @@ type run struct {
 	namespace string
 	operator  *operator
 	proxy     *proxy
-	agents    *crew.AgentSet   // of a swarm
-	states    []state          // after each stage
-	finished  map[string]int64 // tasks by UID, with the epoch of the accepted result
+	agents    *fakeagents.AgentSet // of a swarm
+	states    []state              // after each stage
+	finished  map[string]int64     // tasks by UID, with the epoch of the accepted result
 	duration  time.Duration
 }
 

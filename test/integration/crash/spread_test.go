@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/admission"
+	"github.com/swarm-io/swarm-operator/internal/controller/webhookconfig"
 	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
 )
 
@@ -181,6 +181,6 @@ func verifyEvictions(r *run) (noted []fmt.Stringer, problem error) {
 
 // unregister removes what an operator has left behind that was killed while it stopped.
 func unregister(ctx SpecContext) {
-	left := &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: admission.ConfigurationName}}
+	left := &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: webhookconfig.ConfigurationName}}
 	Expect(client.IgnoreNotFound(api.Delete(ctx, left))).To(Succeed())
 }

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/authority"
+	"github.com/swarm-io/swarm-operator/internal/certs"
 )
 
 // A state is the content of a namespace, a line for each object, without what differs from run to run: times, UIDs, versions, epochs,
@@ -50,7 +50,7 @@ func (r *run) observe(ctx context.Context) (state, error) {
 			return result, fmt.Errorf("list: %w", err)
 		}
 		for _, object := range itemsOf(list) {
-			if name := object.GetName(); name == "kube-root-ca.crt" || name == authority.ConfigMapName {
+			if name := object.GetName(); name == "kube-root-ca.crt" || name == certs.ConfigMapName {
 				continue // neither belongs to an object of ours
 			}
 			name := strings.TrimPrefix(fmt.Sprintf("%T %s", object, object.GetName()), "*")

@@ -2,7 +2,7 @@
 // the answer, and must come to the same end as if nothing had happened.
 //
 // The operator is the real program, built with the race detector when there is a C compiler. A proxy in this process stands between
-// it and the API server and counts. Pods are on simulated nodes; their agents and workers are real ones (internal/testkit/crew, gang).
+// it and the API server and counts. Pods are on simulated nodes; their agents and workers are real ones (internal/testkit/fakeagents, gang).
 package crash
 
 import (
@@ -17,31 +17,31 @@ import (
 	. "github.com/onsi/gomega"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/swarm-io/swarm-operator/internal/testkit/field"
-	"github.com/swarm-io/swarm-operator/internal/testkit/gang"
+	"github.com/swarm-io/swarm-operator/internal/testkit/fakeworkers"
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
 // Set once, before the first test.
 var (
-	cluster field.Cluster
-	api     client.Client   // reads and writes as the user of the cluster
-	program string          // the operator
-	workers *gang.WorkerSet // of pools
+	cluster testcluster.Cluster
+	api     client.Client          // reads and writes as the user of the cluster
+	program string                 // the operator
+	workers *fakeworkers.WorkerSet // of pools
 )
 
 func TestCrash(t *testing.T) {
-	field.Require(t, "make integration")
+	testcluster.Require(t, "make integration")
 	RegisterFailHandler(Fail)
 	RunSpecs(t, "An operator that is killed")
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
-	cluster = field.Connect()
+	cluster = testcluster.Connect()
 	api = cluster.API
-	field.InstallCRDs(ctx)
+	testcluster.InstallCRDs(ctx)
 	log := slog.New(slog.NewTextHandler(GinkgoWriter, &slog.HandlerOptions{Level: slog.LevelError}))
 	var err error
-	workers, err = gang.Start(context.WithoutCancel(ctx), cluster.Config, log)
+	workers, err = fakeworkers.Start(context.WithoutCancel(ctx), cluster.Config, log)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(workers.Stop)
 	began := time.Now()
@@ -52,10 +52,10 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 // build makes an operator that finds its own data races; without a C compiler it is the ordinary one.
 func build(ctx context.Context) string {
 	if _, err := exec.LookPath("gcc"); err != nil {
-		return field.FromRoot("bin", "swarm-operator")
+		return testcluster.FromRoot("bin", "swarm-operator")
 	}
-	isRace := field.FromRoot("bin", "race", "swarm-operator")
-	command := exec.CommandContext(ctx, "go", "build", "-race", "-o", isRace, field.FromRoot("cmd", "swarm-operator"))
+	isRace := testcluster.FromRoot("bin", "race", "swarm-operator")
+	command := exec.CommandContext(ctx, "go", "build", "-race", "-o", isRace, testcluster.FromRoot("cmd", "swarm-operator"))
 	command.Env = append(os.Environ(), "CGO_ENABLED=1")
 	output, err := command.CombinedOutput()
 	Expect(err).NotTo(HaveOccurred(), string(output))

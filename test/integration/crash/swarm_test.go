@@ -17,8 +17,8 @@ import (
 
 	"github.com/swarm-io/swarm-operator/agent"
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/authority"
-	"github.com/swarm-io/swarm-operator/internal/testkit/crew"
+	"github.com/swarm-io/swarm-operator/internal/certs"
+	"github.com/swarm-io/swarm-operator/internal/testkit/fakeagents"
 )
 
 // A stage is something that a user does, and how one sees that it is done.
@@ -53,7 +53,7 @@ var swarms = scenario{
 // startAgents starts the agents.
 func startAgents(ctx context.Context, r *run) (err error) {
 	log := slog.New(slog.NewTextHandler(GinkgoWriter, &slog.HandlerOptions{Level: slog.LevelError}))
-	r.agents, err = crew.Start(ctx, cluster.Config, crew.Options{Namespace: r.namespace, Handler: agent.HandlerFunc(work), Log: log})
+	r.agents, err = fakeagents.Start(ctx, cluster.Config, fakeagents.Options{Namespace: r.namespace, Handler: agent.HandlerFunc(work), Log: log})
 	return err
 }
 
@@ -70,7 +70,7 @@ func stopAgents(r *run) (entries []fmt.Stringer, problem error) {
 func (r *run) verifyResults() error {
 	var problems []error
 	for uid, epoch := range r.finished {
-		if !slices.ContainsFunc(r.agents.Journal(), func(noted crew.Entry) bool {
+		if !slices.ContainsFunc(r.agents.Journal(), func(noted fakeagents.Entry) bool {
 			return noted.UID == uid && noted.Epoch == epoch && noted.Event == "finish" && noted.Outcome == "succeeded"
 		}) {
 			problems = append(problems, fmt.Errorf("task %s has the result of epoch %d, which no agent saw succeed", uid, epoch))
@@ -167,12 +167,12 @@ func nothingLeft(ctx context.Context, r *run) error {
 		return fmt.Errorf("left are\n%s", left)
 	}
 	kept := &corev1.Secret{}
-	err = errors.Join(err, api.Get(ctx, client.ObjectKey{Namespace: r.namespace, Name: authority.SecretName}, kept))
+	err = errors.Join(err, api.Get(ctx, client.ObjectKey{Namespace: r.namespace, Name: certs.SecretName}, kept))
 	if err == nil && len(kept.Data) == 0 {
 		err = errors.New("the Secret has a term and no keys yet")
 	}
 	published := &corev1.ConfigMap{}
-	return errors.Join(err, api.Get(ctx, client.ObjectKey{Namespace: r.namespace, Name: authority.ConfigMapName}, published))
+	return errors.Join(err, api.Get(ctx, client.ObjectKey{Namespace: r.namespace, Name: certs.ConfigMapName}, published))
 }
 
 // work takes the time in the payload.

@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
-	"github.com/swarm-io/swarm-operator/internal/testkit/field"
 	"github.com/swarm-io/swarm-operator/internal/testkit/schemafuzz"
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
 // A verb is what is done with an object.
@@ -50,7 +50,7 @@ func newWriter(seed, round uint64) *writer {
 	GinkgoHelper()
 	r := rand.New(rand.NewPCG(seed, round))
 	w := &writer{rand: r, generator: schemafuzz.New(r, rules), schemas: map[string]apiextensionsv1.JSONSchemaProps{}}
-	files, err := filepath.Glob(field.FromRoot("deploy", "crds", "*.yaml"))
+	files, err := filepath.Glob(testcluster.FromRoot("deploy", "crds", "*.yaml"))
 	Expect(err).NotTo(HaveOccurred())
 	for _, file := range files {
 		text, err := os.ReadFile(file)

@@ -18,15 +18,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/swarm-io/swarm-operator/internal/testkit/field"
 	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
 // Set once, before the first spec.
-var cluster field.Cluster
+var cluster testcluster.Cluster
 
 func TestFuzz(t *testing.T) {
-	field.Require(t, "make integration")
+	testcluster.Require(t, "make integration")
 	RegisterFailHandler(Fail)
 	EnforceDefaultTimeoutsWhenUsingContexts()
 	SetDefaultEventuallyTimeout(time.Minute)
@@ -35,9 +35,9 @@ func TestFuzz(t *testing.T) {
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
-	cluster = field.Connect()
+	cluster = testcluster.Connect()
 	cluster.Config.WarningHandler = nil
-	field.InstallCRDs(ctx)
+	testcluster.InstallCRDs(ctx)
 })
 
 // number is a number from the environment.
@@ -61,7 +61,7 @@ func start(ctx context.Context) operator {
 	GinkgoHelper()
 	home := namespace(ctx, nil)
 	o := operator{label: home, metrics: ports.Free(), health: ports.Free(), started: time.Now()}
-	command := exec.Command(field.FromRoot("bin", "race", "swarm-operator"), "--namespace", home)
+	command := exec.Command(testcluster.FromRoot("bin", "race", "swarm-operator"), "--namespace", home)
 	command.Env = append(os.Environ(),
 		"SWARM_CONTROLLER_NAMESPACE_SELECTOR={matchLabels: {fuzz: "+o.label+"}}", "SWARM_CONTROLLER_RESYNC_PERIOD="+resync.String(),
 		"SWARM_METRICS_SECURE=false", "SWARM_METRICS_PORT="+o.metrics, "SWARM_HEALTH_PORT="+o.health,

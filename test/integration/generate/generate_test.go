@@ -13,7 +13,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	"github.com/swarm-io/swarm-operator/internal/testkit/field"
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
 func TestGenerate(t *testing.T) {
@@ -25,11 +25,11 @@ func TestGenerate(t *testing.T) {
 var _ = It("[S33/clean-diff] are up to date", func(ctx SpecContext) {
 	root := GinkgoT().TempDir()
 	list := exec.CommandContext(ctx, "git", "ls-files", "--cached", "--others", "--exclude-standard", "-z")
-	list.Dir = field.FromRoot()
+	list.Dir = testcluster.FromRoot()
 	files, err := list.Output()
 	Expect(err).NotTo(HaveOccurred())
 	for file := range strings.SplitSeq(string(files), "\x00") {
-		if content, err := os.ReadFile(field.FromRoot(file)); err == nil { // deleted files are not there
+		if content, err := os.ReadFile(testcluster.FromRoot(file)); err == nil { // deleted files are not there
 			Expect(os.MkdirAll(filepath.Dir(filepath.Join(root, file)), 0o750)).To(Succeed())
 			Expect(os.WriteFile(filepath.Join(root, file), content, 0o600)).To(Succeed())
 		}
@@ -39,7 +39,7 @@ var _ = It("[S33/clean-diff] are up to date", func(ctx SpecContext) {
 	text, err := generate.CombinedOutput()
 	Expect(err).NotTo(HaveOccurred(), "make generate: %s", text)
 	for _, folder := range []string{"api", "deploy", "examples"} {
-		text, err := exec.CommandContext(ctx, "diff", "-r", field.FromRoot(folder), filepath.Join(root, folder)).CombinedOutput()
+		text, err := exec.CommandContext(ctx, "diff", "-r", testcluster.FromRoot(folder), filepath.Join(root, folder)).CombinedOutput()
 		Expect(err).NotTo(HaveOccurred(), "make generate changes %s: %s", folder, text)
 	}
 })

@@ -21,8 +21,8 @@ import (
 
 	"github.com/swarm-io/swarm-operator/agent"
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/testkit/field"
 	"github.com/swarm-io/swarm-operator/internal/testkit/rawlink"
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
 // targetVariable holds the target of a process that attacks.
@@ -67,7 +67,7 @@ func runAttack(text string) error {
 		return fmt.Errorf("read target: %w", err)
 	}
 	RegisterFailHandler(func(message string, _ ...int) { panic(message) })
-	cluster = field.Connect()
+	cluster = testcluster.Connect()
 	api = cluster.API
 	s, err := t.scene()
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 
 	"github.com/swarm-io/swarm-operator/agent"
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/testkit/crew"
+	"github.com/swarm-io/swarm-operator/internal/testkit/fakeagents"
 	"github.com/swarm-io/swarm-operator/internal/testkit/rawlink"
 )
 
@@ -33,7 +33,7 @@ type environment struct {
 	pools   []string          // namespaces with a pool; the first one is honest
 	fence   string            // of the honest pool
 	program *agentHandler
-	agents  *crew.AgentSet
+	agents  *fakeagents.AgentSet
 
 	tenant          client.Client   // a user with every right in the hostile namespace
 	user            string          // that user
@@ -91,7 +91,7 @@ func (s *environment) runAgents(ctx context.Context) {
 	}
 	log := slog.New(slog.NewTextHandler(GinkgoWriter, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	var err error
-	s.agents, err = crew.Start(context.WithoutCancel(ctx), cluster.Config, crew.Options{Runner: run, Log: log})
+	s.agents, err = fakeagents.Start(context.WithoutCancel(ctx), cluster.Config, fakeagents.Options{Runner: run, Log: log})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(s.agents.Stop)
 	DeferCleanup(s.releaseHeldTasks)

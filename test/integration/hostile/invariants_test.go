@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/testkit/crew"
+	"github.com/swarm-io/swarm-operator/internal/testkit/fakeagents"
 	"github.com/swarm-io/swarm-operator/test/invariant"
 )
 
@@ -41,7 +41,7 @@ func (s *environment) expectCompleted(ctx context.Context) {
 }
 
 // expectJournal expects that no two attempts of honest agents overlap, and returns what they have noted.
-func (s *environment) expectJournal() crew.Journal {
+func (s *environment) expectJournal() fakeagents.Journal {
 	GinkgoHelper()
 	journal := s.agents.Journal()
 	Expect(journal.Verify()).To(Succeed())
@@ -50,7 +50,7 @@ func (s *environment) expectJournal() crew.Journal {
 }
 
 // broken are the invariants that a journal breaks.
-func broken(journal crew.Journal) []string {
+func broken(journal fakeagents.Journal) []string {
 	type task struct {
 		invariant.History[int64]
 		running int

@@ -20,9 +20,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/authority"
-	"github.com/swarm-io/swarm-operator/internal/testkit/field"
+	"github.com/swarm-io/swarm-operator/internal/certs"
 	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
 // A leader is the only replica of the operator.
@@ -36,7 +36,7 @@ type leader struct {
 func startLeader(ctx context.Context, home string, settings ...string) *leader {
 	GinkgoHelper()
 	l := &leader{home: home, link: ports.Free(), webhook: ports.Free(), metricsPort: ports.Free()}
-	command := exec.Command(field.FromRoot("bin", "swarm-operator"), "--namespace", home)
+	command := exec.Command(testcluster.FromRoot("bin", "swarm-operator"), "--namespace", home)
 	command.Env = append(os.Environ(),
 		"SWARM_CONTROLLER_NAMESPACE_SELECTOR={matchLabels: {"+suiteLabel+`: "true"}}`, "SWARM_LINK_PORT="+l.link, "SWARM_LINK_ADDRESS=127.0.0.1:"+l.link,
 		"SWARM_WEBHOOK_ENABLED=true", "SWARM_WEBHOOK_PORT="+l.webhook, "SWARM_HEALTH_PORT="+ports.Free(), "SWARM_API_PORT="+ports.Free(),
@@ -63,7 +63,7 @@ func (l *leader) readTerm(ctx context.Context) (leaderTerm, error) {
 	if err := api.Get(ctx, client.ObjectKey{Namespace: l.home, Name: "swarm-operator"}, lease); err != nil {
 		return leaderTerm{}, err
 	}
-	if err := api.Get(ctx, client.ObjectKey{Namespace: l.home, Name: authority.SecretName}, secret); err != nil {
+	if err := api.Get(ctx, client.ObjectKey{Namespace: l.home, Name: certs.SecretName}, secret); err != nil {
 		return leaderTerm{}, err
 	}
 	if lease.Spec.HolderIdentity == nil || lease.Spec.LeaseTransitions == nil {

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/swarm-io/swarm-operator/internal/testkit/field"
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
 // suiteLabel labels the namespaces that the operator of this suite works in.
@@ -26,12 +26,12 @@ const suiteLabel = "hostile.suite.swarm.io/namespace"
 
 // Set once, before the first spec.
 var (
-	cluster field.Cluster
+	cluster testcluster.Cluster
 	api     client.WithWatch // reads and writes as the user of the cluster
 )
 
 func TestHostile(t *testing.T) {
-	field.Require(t, "make integration")
+	testcluster.Require(t, "make integration")
 	RegisterFailHandler(Fail)
 	log.SetLogger(GinkgoLogr)
 	EnforceDefaultTimeoutsWhenUsingContexts()
@@ -41,9 +41,9 @@ func TestHostile(t *testing.T) {
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
-	cluster = field.Connect()
+	cluster = testcluster.Connect()
 	api = cluster.API
-	field.InstallCRDs(ctx)
+	testcluster.InstallCRDs(ctx)
 })
 
 // namespaces creates namespaces that the operator works in. They are deleted, with everything in them, while the operator still runs.

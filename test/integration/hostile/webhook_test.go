@@ -21,9 +21,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/admission"
-	"github.com/swarm-io/swarm-operator/internal/placement"
 	"github.com/swarm-io/swarm-operator/internal/testkit/rawlink"
+	"github.com/swarm-io/swarm-operator/internal/webhook/pool"
+	"github.com/swarm-io/swarm-operator/internal/webhook/spread"
 )
 
 // postsAnswered counts the answers to hostile posts.
@@ -51,7 +51,7 @@ var posts = attackSpec{func(ctx context.Context, s *environment) {
 	for worker := range 2 {
 		all.Go(func() {
 			repeat(ctx, 2*floodPace, func(n int) {
-				path := []string{placement.Path, admission.Path}[n/2%2]
+				path := []string{spread.Path, pool.Path}[n/2%2]
 				post(path, s.body(n*2+worker))
 			})
 		})

@@ -17,7 +17,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	"github.com/swarm-io/swarm-operator/internal/testkit/field"
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
 // target is an image as `tools/image --list` prints it.
@@ -48,7 +48,7 @@ var _ = DescribeTable("builds every image, static and with all its files", func(
 func builder(ctx context.Context, arguments ...string) []byte {
 	GinkgoHelper()
 	command := exec.CommandContext(ctx, "go", append([]string{"run", "./image", "--version", "v1.2.3"}, arguments...)...)
-	command.Dir, command.Stderr = field.FromRoot("tools"), GinkgoWriter
+	command.Dir, command.Stderr = testcluster.FromRoot("tools"), GinkgoWriter
 	out, err := command.Output()
 	Expect(err).NotTo(HaveOccurred())
 	return out

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/swarm-io/swarm-operator/internal/authority"
+	"github.com/swarm-io/swarm-operator/internal/certs"
 	"github.com/swarm-io/swarm-operator/kit"
 
 	v1 "github.com/swarm-io/swarm-operator/examples/webapp/v1"
@@ -131,7 +131,7 @@ var _ = It("the term grows with every start, elected or not, and never falls beh
 
 var _ = It("terms grow when the Lease is deleted, and a Lease is not released while a former leader may act", func(ctx SpecContext) {
 	namespace := createNamespace(ctx)
-	terms, err := authority.NewTerms(apiServer, namespace)
+	terms, err := certs.NewTerms(apiServer, namespace)
 	Expect(err).NotTo(HaveOccurred())
 	start := func() *testOperator {
 		o := operator([]string{namespace}, func(options *kit.Options, _ *rest.Config) { options.Election.Terms = terms })

@@ -35,7 +35,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	v1 "github.com/swarm-io/swarm-operator/examples/webapp/v1"
-	"github.com/swarm-io/swarm-operator/internal/testkit/field"
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
 const root = "../../.."
@@ -49,7 +49,7 @@ var (
 )
 
 func TestKit(t *testing.T) {
-	field.Require(t, "make integration")
+	testcluster.Require(t, "make integration")
 	RegisterFailHandler(Fail)
 	SetDefaultEventuallyTimeout(2 * time.Minute)
 	SetDefaultEventuallyPollingInterval(20 * time.Millisecond)

@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/swarm-io/swarm-operator/internal/testkit/field"
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
 const account = "agents"
@@ -26,7 +26,7 @@ var (
 )
 
 func TestLink(t *testing.T) {
-	field.Require(t, "make integration")
+	testcluster.Require(t, "make integration")
 	RegisterFailHandler(Fail)
 	SetDefaultEventuallyTimeout(2 * time.Minute)
 	SetDefaultEventuallyPollingInterval(100 * time.Millisecond)
@@ -34,7 +34,7 @@ func TestLink(t *testing.T) {
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
-	api = field.Connect().Clientset
+	api = testcluster.Connect().Clientset
 	made, err := api.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "swarm-link-"}}, metav1.CreateOptions{})
 	Expect(err).NotTo(HaveOccurred())
 	namespace = made.Name

@@ -23,7 +23,7 @@ import (
 
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/authority"
+	"github.com/swarm-io/swarm-operator/internal/certs"
 	"github.com/swarm-io/swarm-operator/internal/link"
 	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
 )
@@ -102,7 +102,7 @@ const coder = "research-coder-0"
 
 func authoritySecret(ctx context.Context) (*corev1.Secret, error) {
 	secret := &corev1.Secret{}
-	return secret, api.Get(ctx, client.ObjectKey{Namespace: system, Name: authority.SecretName}, secret)
+	return secret, api.Get(ctx, client.ObjectKey{Namespace: system, Name: certs.SecretName}, secret)
 }
 
 // publishedSwarmCA is the CA in the swarm's ConfigMap.

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/testkit/field"
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
 var _ = Describe("A Swarm with a limit of finished tasks", Serial, func() {
@@ -24,7 +24,7 @@ var _ = Describe("A Swarm with a limit of finished tasks", Serial, func() {
 		startOperator(onlyNamespace(ns), linkAddress)
 		Expect(api.Create(ctx, swarm)).To(Succeed())
 		Expect(swarm.Spec.Tasks).To(And(HaveField("FinishedLimit", HaveValue(BeEquivalentTo(1000))), HaveField("TTLSecondsAfterFinished", HaveValue(BeEquivalentTo(3600)))))
-		field.MustKubectl(ctx, "wait", "--namespace", ns, "swarm/ants", "--for=condition=Ready", "--timeout=60s")
+		testcluster.MustKubectl(ctx, "wait", "--namespace", ns, "swarm/ants", "--for=condition=Ready", "--timeout=60s")
 		for n := range tasks {
 			submit(ctx, swarm, fmt.Sprintf("t%02d", n), taskOrder{})
 		}

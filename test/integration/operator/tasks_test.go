@@ -16,9 +16,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/testkit/field"
 	"github.com/swarm-io/swarm-operator/internal/testkit/history"
 	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
 // The specs share one swarm, one operator and its agents, from the creation of the swarm to its deletion. The operator resyncs once in an
@@ -49,7 +49,7 @@ var _ = Describe("A Swarm at work", Ordered, Serial, func() {
 	})
 
 	It("[S05/observed-generation] is Ready when all agents are linked, and says which generation that is about", func(ctx SpecContext) {
-		field.MustKubectl(ctx, "wait", "--namespace", ns, "swarm/ants", "--for=condition=Ready", "--timeout=60s")
+		testcluster.MustKubectl(ctx, "wait", "--namespace", ns, "swarm/ants", "--for=condition=Ready", "--timeout=60s")
 		change(ctx, swarm, func() { swarm.Spec.Replicas = new(int32(3)) })
 		Eventually(func(g Gomega) {
 			g.Expect(api.Get(ctx, client.ObjectKeyFromObject(swarm), swarm)).To(Succeed())
@@ -106,9 +106,9 @@ var _ = Describe("A Swarm at work", Ordered, Serial, func() {
 	})
 
 	It("[S30/events] is described by kubectl with conditions and events", func(ctx SpecContext) {
-		Eventually(field.Kubectl).WithContext(ctx).WithArguments("describe", "--namespace", ns, "swarm/ants").Should(
+		Eventually(testcluster.Kubectl).WithContext(ctx).WithArguments("describe", "--namespace", ns, "swarm/ants").Should(
 			MatchRegexp(`(?s)Conditions:.*Type:\s+Ready.*Events:.*Normal\s+Available\s.*all \d agents are ready for work`))
-		Expect(field.MustKubectl(ctx, "describe", "--namespace", ns, "agent/ants-worker-0")).To(MatchRegexp(`(?s)Conditions:.*Type:\s+Linked.*Events:.*Normal\s+Linked\s`))
+		Expect(testcluster.MustKubectl(ctx, "describe", "--namespace", ns, "agent/ants-worker-0")).To(MatchRegexp(`(?s)Conditions:.*Type:\s+Linked.*Events:.*Normal\s+Linked\s`))
 	})
 
 	It("[O12/status-only] is not reconciled because a status has changed", func(ctx SpecContext) {
@@ -124,7 +124,7 @@ var _ = Describe("A Swarm at work", Ordered, Serial, func() {
 		expectRestored(ctx, waiting, nil)
 		expectRestored(ctx, running, []string{"epoch"})
 		// The swarm has counted the agent without a status, and counts it again.
-		field.MustKubectl(ctx, "wait", "--namespace", ns, "swarm/ants", "--for=condition=Ready", "--timeout=60s")
+		testcluster.MustKubectl(ctx, "wait", "--namespace", ns, "swarm/ants", "--for=condition=Ready", "--timeout=60s")
 		expectRestored(ctx, swarm, nil, "epoch") // which grows with the tasks
 	})
 

@@ -16,7 +16,7 @@ import (
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/testkit/audit"
-	"github.com/swarm-io/swarm-operator/internal/testkit/field"
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
 var _ = Describe("The operator", Serial, func() {
@@ -35,7 +35,7 @@ var _ = Describe("The operator", Serial, func() {
 		session := startOperator(proxyKubeconfigSetting(ctx, rename), onlyNamespace(ns), linkAddress, "SWARM_CONTROLLER_RESYNC_PERIOD=5s", "SWARM_LOGGING_LEVEL=debug")
 		swarm := newTeam(ns, "ants", size)
 		Expect(api.Create(ctx, swarm)).To(Succeed())
-		field.MustKubectl(ctx, "wait", "--namespace", ns, "swarm/ants", "--for=condition=Ready", "--timeout=60s")
+		testcluster.MustKubectl(ctx, "wait", "--namespace", ns, "swarm/ants", "--for=condition=Ready", "--timeout=60s")
 
 		submit(ctx, swarm, "long", taskOrder{Hold: true})
 		Eventually(phaseOf(ns, "long")).WithContext(ctx).Should(Equal(v1alpha1.TaskRunning))

@@ -26,10 +26,10 @@ import (
 	"github.com/swarm-io/swarm-operator/agent"
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/testkit/audit"
-	"github.com/swarm-io/swarm-operator/internal/testkit/crew"
-	"github.com/swarm-io/swarm-operator/internal/testkit/field"
-	"github.com/swarm-io/swarm-operator/internal/testkit/gang"
+	"github.com/swarm-io/swarm-operator/internal/testkit/fakeagents"
+	"github.com/swarm-io/swarm-operator/internal/testkit/fakeworkers"
 	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
 // The specs share an operator that runs as its own service account. After each of them nothing that it wrote was refused.
@@ -54,7 +54,7 @@ var _ = Describe("The operator does its work under both policies", Ordered, Cont
 		swarm := swarmIn(ns)
 		swarm.Spec.Replicas = new(int32(2))
 		createAsUser(ctx, swarm)
-		field.MustKubectl(ctx, "wait", "--namespace", ns, "swarm/ants", "--for=condition=Ready", "--timeout=60s")
+		testcluster.MustKubectl(ctx, "wait", "--namespace", ns, "swarm/ants", "--for=condition=Ready", "--timeout=60s")
 		task := createAsUser(ctx, taskIn(ns))
 		Eventually(func(ctx context.Context) (v1alpha1.TaskPhase, error) {
 			err := api.Get(ctx, client.ObjectKeyFromObject(task), task)
@@ -76,7 +76,7 @@ var _ = Describe("The operator does its work under both policies", Ordered, Cont
 		runWorkers(ctx, ns)
 		createAsUser(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "w-config"}, Data: map[string]string{"mine": "1", "config.yml": "old"}})
 		set := statefulSetIn(ns)
-		set.Spec.Template = gang.Template(map[string]string{"app": "w"}, "w-config")
+		set.Spec.Template = fakeworkers.Template(map[string]string{"app": "w"}, "w-config")
 		createAsUser(ctx, set)
 		pool := poolIn(ns, 0)
 		pool.Spec.Jobs = []v1alpha1.Job{{Name: "a"}, {Name: "b"}, {Name: "c"}}
@@ -96,7 +96,7 @@ var _ = Describe("The operator does its work under both policies", Ordered, Cont
 	It("a pool of a Deployment gives its workers slots", func(ctx SpecContext) {
 		runWorkers(ctx, ns)
 		workers := deploymentIn(ns)
-		workers.Name, workers.Spec.Replicas, workers.Spec.Template = "w", new(int32(2)), gang.Template(map[string]string{"app": "w"}, "w-config")
+		workers.Name, workers.Spec.Replicas, workers.Spec.Template = "w", new(int32(2)), fakeworkers.Template(map[string]string{"app": "w"}, "w-config")
 		createAsUser(ctx, workers)
 		pool := poolIn(ns, 0)
 		pool.Spec.Workers.Kind, pool.Spec.Jobs = v1alpha1.WorkloadDeployment, []v1alpha1.Job{{Name: "a"}, {Name: "b"}}
@@ -122,7 +122,7 @@ var _ = Describe("The operator does its work under both policies", Ordered, Cont
 		Eventually(func(g Gomega) {
 			g.Expect(api.Get(ctx, client.ObjectKeyFromObject(workload), workload)).To(Succeed())
 			g.Expect(workload.Annotations).To(HaveKey("swarm.io/spread-status"))
-			g.Expect(field.MustKubectl(ctx, "get", "mutatingwebhookconfigurations", "swarm-operator", "--output=jsonpath={.webhooks[1]}")).To(And(ContainSubstring("caBundle"), ContainSubstring(ns)))
+			g.Expect(testcluster.MustKubectl(ctx, "get", "mutatingwebhookconfigurations", "swarm-operator", "--output=jsonpath={.webhooks[1]}")).To(And(ContainSubstring("caBundle"), ContainSubstring(ns)))
 		}).WithContext(ctx).Should(Succeed())
 	})
 })
@@ -131,7 +131,7 @@ var _ = Describe("The operator does its work under both policies", Ordered, Cont
 func startOperator(ctx context.Context) {
 	GinkgoHelper()
 	link, health := ports.Free(), ports.Free()
-	command := exec.Command(field.FromRoot("bin", "swarm-operator"), "--namespace", operatorNamespace)
+	command := exec.Command(testcluster.FromRoot("bin", "swarm-operator"), "--namespace", operatorNamespace)
 	command.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig(ctx), `SWARM_CONTROLLER_NAMESPACE_SELECTOR={matchLabels: {`+suiteLabel+`: "true"}}`,
 		"SWARM_WEBHOOK_PORT="+webhookPort, "SWARM_LINK_PORT="+link, "SWARM_LINK_ADDRESS=127.0.0.1:"+link, "SWARM_HEALTH_PORT="+health,
 		"SWARM_API_PORT="+ports.Free(), "SWARM_METRICS_ENABLED=false",
@@ -189,7 +189,7 @@ func refusedRequests(since time.Time) []audit.Request {
 func runAgents(ctx context.Context, ns string) {
 	GinkgoHelper()
 	done := agent.HandlerFunc(func(context.Context, agent.Task, agent.Report) (any, error) { return nil, nil })
-	agents, err := crew.Start(context.WithoutCancel(ctx), cluster.Config, crew.Options{Namespace: ns, Handler: done, Log: logger()})
+	agents, err := fakeagents.Start(context.WithoutCancel(ctx), cluster.Config, fakeagents.Options{Namespace: ns, Handler: done, Log: logger()})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(agents.Stop)
 }
@@ -197,7 +197,7 @@ func runAgents(ctx context.Context, ns string) {
 // runWorkers runs a worker for each pod of a pool. The pods go before their workers do.
 func runWorkers(ctx context.Context, ns string) {
 	GinkgoHelper()
-	workers, err := gang.Start(context.WithoutCancel(ctx), cluster.Config, logger())
+	workers, err := fakeworkers.Start(context.WithoutCancel(ctx), cluster.Config, logger())
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func(ctx SpecContext) {
 		Expect(client.IgnoreNotFound(api.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}))).To(Succeed())
@@ -218,12 +218,12 @@ func isConverged(ctx context.Context, pool *v1alpha1.WorkerPool, size int) (bool
 
 // acknowledgeSpec is how the workers of this process are asked what they have loaded.
 func acknowledgeSpec() *v1alpha1.PoolAcknowledge {
-	return &v1alpha1.PoolAcknowledge{HTTPGet: v1alpha1.AcknowledgeHTTPGet{Port: gang.Port}}
+	return &v1alpha1.PoolAcknowledge{HTTPGet: v1alpha1.AcknowledgeHTTPGet{Port: fakeworkers.Port}}
 }
 
 func podUIDs(ctx context.Context, ns string) ([]types.UID, error) {
 	list := &corev1.PodList{}
-	err := api.List(ctx, list, client.InNamespace(ns), client.HasLabels{gang.Label})
+	err := api.List(ctx, list, client.InNamespace(ns), client.HasLabels{fakeworkers.Label})
 	var all []types.UID
 	for _, pod := range list.Items {
 		all = append(all, pod.UID)

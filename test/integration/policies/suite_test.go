@@ -21,8 +21,8 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/swarm-io/swarm-operator/internal/testkit/field"
 	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
 const (
@@ -34,13 +34,13 @@ const (
 
 // Set once, before the first spec.
 var (
-	cluster     field.Cluster
+	cluster     testcluster.Cluster
 	api         client.WithWatch // reads and writes as the user of the cluster
 	webhookPort = ports.Free()
 )
 
 func TestPolicies(t *testing.T) {
-	field.Require(t, "make integration")
+	testcluster.Require(t, "make integration")
 	RegisterFailHandler(Fail)
 	EnforceDefaultTimeoutsWhenUsingContexts()
 	SetDefaultEventuallyTimeout(2 * time.Minute)
@@ -49,14 +49,14 @@ func TestPolicies(t *testing.T) {
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
-	cluster = field.Connect()
+	cluster = testcluster.Connect()
 	api = cluster.API
-	field.InstallCRDs(ctx)
+	testcluster.InstallCRDs(ctx)
 	overlay := installation()
-	field.MustKubectl(ctx, "apply", "--server-side", "--force-conflicts", "--kustomize", overlay)
+	testcluster.MustKubectl(ctx, "apply", "--server-side", "--force-conflicts", "--kustomize", overlay)
 	DeferCleanup(func(ctx SpecContext) {
-		field.MustKubectl(ctx, "delete", "--ignore-not-found", "mutatingwebhookconfigurations.admissionregistration.k8s.io", "swarm-operator")
-		field.MustKubectl(ctx, "delete", "--ignore-not-found", "--kustomize", overlay)
+		testcluster.MustKubectl(ctx, "delete", "--ignore-not-found", "mutatingwebhookconfigurations.admissionregistration.k8s.io", "swarm-operator")
+		testcluster.MustKubectl(ctx, "delete", "--ignore-not-found", "--kustomize", overlay)
 	})
 	awaitPolicies(ctx)
 })
@@ -66,7 +66,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 func installation() string {
 	GinkgoHelper()
 	folder := GinkgoT().TempDir()
-	base, err := filepath.Rel(folder, field.FromRoot("deploy", "kustomize"))
+	base, err := filepath.Rel(folder, testcluster.FromRoot("deploy", "kustomize"))
 	Expect(err).NotTo(HaveOccurred())
 	text := fmt.Sprintf(`namespace: %s
 resources: [%s]

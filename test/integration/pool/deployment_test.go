@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/testkit/gang"
+	"github.com/swarm-io/swarm-operator/internal/testkit/fakeworkers"
 )
 
 // deployment is a pool over the pods of a Deployment, which the pool scales. Its workers are Ready before the pool is created, as in
@@ -26,7 +26,7 @@ func deployment(ctx context.Context, size int32, jobs string) *environment {
 	labels := map[string]string{"app": workload}
 	object := &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: workload},
-		Spec:       appsv1.DeploymentSpec{Replicas: &size, Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: gang.Template(labels, config)},
+		Spec:       appsv1.DeploymentSpec{Replicas: &size, Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: fakeworkers.Template(labels, config)},
 	}
 	Expect(api.Create(ctx, object)).To(Succeed())
 	Eventually(func() (int32, error) {

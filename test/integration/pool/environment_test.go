@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/roster"
-	"github.com/swarm-io/swarm-operator/internal/testkit/gang"
+	"github.com/swarm-io/swarm-operator/internal/pool/codec"
+	"github.com/swarm-io/swarm-operator/internal/testkit/fakeworkers"
 )
 
 const (
@@ -68,7 +68,7 @@ func (s *environment) statefulSet(ctx context.Context, size int32) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: workload},
 		Spec: appsv1.StatefulSetSpec{
 			Replicas: &size, PodManagementPolicy: appsv1.ParallelPodManagement, ServiceName: workload,
-			Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: gang.Template(labels, config),
+			Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: fakeworkers.Template(labels, config),
 		},
 	}
 	Expect(api.Create(ctx, set)).To(Succeed())
@@ -90,7 +90,7 @@ func poolNamed(ns, name string, jobs []v1alpha1.Job, changes ...spec) *v1alpha1.
 		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name},
 		Spec: v1alpha1.WorkerPoolSpec{
 			Workers: v1alpha1.WorkloadReference{Kind: v1alpha1.WorkloadStatefulSet, Name: workload}, Jobs: jobs,
-			Refresh: v1alpha1.PoolRefresh{Acknowledge: &v1alpha1.PoolAcknowledge{HTTPGet: v1alpha1.AcknowledgeHTTPGet{Port: gang.Port}}, DeadlineSeconds: 600},
+			Refresh: v1alpha1.PoolRefresh{Acknowledge: &v1alpha1.PoolAcknowledge{HTTPGet: v1alpha1.AcknowledgeHTTPGet{Port: fakeworkers.Port}}, DeadlineSeconds: 600},
 		},
 	}
 	for _, change := range changes {
@@ -162,12 +162,12 @@ func (s *environment) text(ctx context.Context) string {
 	return s.config(ctx).Data["config.yml"]
 }
 
-func (s *environment) file(ctx context.Context) (roster.File, error) {
+func (s *environment) file(ctx context.Context) (codec.File, error) {
 	object := &corev1.ConfigMap{}
 	if err := api.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: config}, object); err != nil {
-		return roster.File{}, err
+		return codec.File{}, err
 	}
-	return roster.ParseFile(object.Data["config.yml"])
+	return codec.ParseFile(object.Data["config.yml"])
 }
 
 // lists are the published lists, by worker.
@@ -178,7 +178,7 @@ func (s *environment) lists(ctx context.Context) map[string][]string {
 	return jobsByWorker(file)
 }
 
-func jobsByWorker(file roster.File) map[string][]string {
+func jobsByWorker(file codec.File) map[string][]string {
 	lists := map[string][]string{}
 	for _, entry := range file.Workers {
 		if len(entry.Jobs) > 0 {
@@ -292,7 +292,7 @@ func (s *environment) uid(ctx context.Context, name string) (string, error) {
 }
 
 // worker is that of a pod that runs.
-func (s *environment) worker(name string) *gang.Worker {
+func (s *environment) worker(name string) *fakeworkers.Worker {
 	GinkgoHelper()
 	found := workers.Worker(s.namespace, name)
 	Expect(found).NotTo(BeNil(), "pod %s has a worker", name)

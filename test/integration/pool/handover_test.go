@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/testkit/gang"
+	"github.com/swarm-io/swarm-operator/internal/testkit/fakeworkers"
 )
 
 // hotReload waits for workers for ever.
@@ -27,7 +27,7 @@ type revoke struct {
 }
 
 // startRevoke has w-0 made to go wrong in some way, and a third worker that shall have a part of its jobs.
-func startRevoke(ctx context.Context, wrong func(*gang.Worker), changes ...spec) *revoke {
+func startRevoke(ctx context.Context, wrong func(*fakeworkers.Worker), changes ...spec) *revoke {
 	GinkgoHelper()
 	s := newStatefulSetPool(ctx, 2, jobsNamed("a b c d e f g h i"), changes...)
 	before := s.lists(ctx)["w-0"]
@@ -75,7 +75,7 @@ func (r *revoke) expectDone(ctx context.Context) {
 
 var _ = Describe("A hand-over", func() {
 	It("[P21] waits until the file has arrived, and costs two versions", func(ctx SpecContext) {
-		r := startRevoke(ctx, (*gang.Worker).PauseFileUpdates)
+		r := startRevoke(ctx, (*fakeworkers.Worker).PauseFileUpdates)
 		r.expectWithheld(ctx)
 		r.worker("w-0").ResumeFileUpdates()
 		r.expectDone(ctx)
@@ -83,7 +83,7 @@ var _ = Describe("A hand-over", func() {
 	})
 
 	It("starts nothing that was moved, when a worker is restarted on a stale file", func(ctx SpecContext) {
-		r := startRevoke(ctx, (*gang.Worker).PauseFileUpdates)
+		r := startRevoke(ctx, (*fakeworkers.Worker).PauseFileUpdates)
 		Eventually(r.worker("w-0").ConfigVersion).Should(Equal("2"))
 		r.worker("w-0").Restart()
 		r.expectWithheld(ctx)
@@ -96,7 +96,7 @@ var _ = Describe("A hand-over", func() {
 	})
 
 	It("does not believe another pod at the address", func(ctx SpecContext) {
-		r := startRevoke(ctx, (*gang.Worker).PauseFileUpdates, hotReload)
+		r := startRevoke(ctx, (*fakeworkers.Worker).PauseFileUpdates, hotReload)
 		other := r.worker("w-1").Address()
 		patch := client.RawPatch(types.MergePatchType, []byte(`{"status":{"podIP":"`+other+`","podIPs":[{"ip":"`+other+`"}]}}`))
 		Expect(api.Status().Patch(ctx, r.pod(ctx, "w-0"), patch)).To(Succeed())
@@ -108,8 +108,8 @@ var _ = Describe("A hand-over", func() {
 		r.expectDone(ctx)
 	})
 
-	DescribeTable("[P08/lying-worker] does not believe a worker that", func(ctx SpecContext, lie func(*gang.WorkerStatus)) {
-		r := startRevoke(ctx, func(worker *gang.Worker) {
+	DescribeTable("[P08/lying-worker] does not believe a worker that", func(ctx SpecContext, lie func(*fakeworkers.WorkerStatus)) {
+		r := startRevoke(ctx, func(worker *fakeworkers.Worker) {
 			worker.PauseFileUpdates()
 			worker.OverrideStatus(lie)
 		}, hotReload)
@@ -118,14 +118,14 @@ var _ = Describe("A hand-over", func() {
 		r.worker("w-0").ResumeFileUpdates()
 		r.expectDone(ctx)
 	},
-		Entry("[P08/acknowledged-by-uid] has another UID", func(answer *gang.WorkerStatus) { answer.PodUID, answer.Version, answer.Config = "another", 2, 2 }),
-		Entry("has another name", func(answer *gang.WorkerStatus) { answer.Worker, answer.Version, answer.Config = "w-1", 2, 2 }),
-		Entry("says a version that was never published", func(answer *gang.WorkerStatus) { answer.Version, answer.Config = 999, 999 }),
-		Entry("says a version above that of its file", func(answer *gang.WorkerStatus) { answer.Version = 2 }),
+		Entry("[P08/acknowledged-by-uid] has another UID", func(answer *fakeworkers.WorkerStatus) { answer.PodUID, answer.Version, answer.Config = "another", 2, 2 }),
+		Entry("has another name", func(answer *fakeworkers.WorkerStatus) { answer.Worker, answer.Version, answer.Config = "w-1", 2, 2 }),
+		Entry("says a version that was never published", func(answer *fakeworkers.WorkerStatus) { answer.Version, answer.Config = 999, 999 }),
+		Entry("says a version above that of its file", func(answer *fakeworkers.WorkerStatus) { answer.Version = 2 }),
 	)
 
 	It("goes on after a crash between stop and acknowledgement", func(ctx SpecContext) {
-		r := startRevoke(ctx, (*gang.Worker).CrashAfterNextStop, hotReload)
+		r := startRevoke(ctx, (*fakeworkers.Worker).CrashAfterNextStop, hotReload)
 		r.expectDone(ctx)
 		exits := 0
 		for _, entry := range workers.Journal(r.namespace) {
@@ -137,7 +137,7 @@ var _ = Describe("A hand-over", func() {
 	})
 
 	It("goes on when the pod that may hold something is deleted, and comes back under its name", func(ctx SpecContext) {
-		r := startRevoke(ctx, (*gang.Worker).PauseFileUpdates, hotReload)
+		r := startRevoke(ctx, (*fakeworkers.Worker).PauseFileUpdates, hotReload)
 		r.expectWithheld(ctx)
 		former := r.pod(ctx, "w-0")
 		Expect(api.Delete(ctx, former)).To(Succeed())
@@ -146,7 +146,7 @@ var _ = Describe("A hand-over", func() {
 	})
 
 	It("[P08/silent-worker, P08/converged-only-then] waits under HotReload for a worker that says nothing, past the deadline, and says for whom", func(ctx SpecContext) {
-		r := startRevoke(ctx, (*gang.Worker).RejectRequests, hotReload, deadline(1))
+		r := startRevoke(ctx, (*fakeworkers.Worker).RejectRequests, hotReload, deadline(1))
 		former := r.pod(ctx, "w-0").UID
 		Eventually(r.conditionText).WithContext(ctx).WithArguments(v1alpha1.ConditionConverged).Should(ContainSubstring("w-0: it has not confirmed version 2, and may still hold"))
 		r.expectWithheld(ctx)
@@ -155,7 +155,7 @@ var _ = Describe("A hand-over", func() {
 	})
 
 	It("[P08/silent-worker] replaces under Auto a worker that says nothing, after the deadline", func(ctx SpecContext) {
-		r := startRevoke(ctx, func(worker *gang.Worker) {
+		r := startRevoke(ctx, func(worker *fakeworkers.Worker) {
 			worker.PauseFileUpdates()
 			worker.RejectRequests()
 		})

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/testkit/gang"
+	"github.com/swarm-io/swarm-operator/internal/testkit/fakeworkers"
 	"github.com/swarm-io/swarm-operator/worker/lease"
 )
 
@@ -30,8 +30,8 @@ func newLeasedPool(ctx context.Context, size int32, jobs []v1alpha1.Job) *enviro
 	GinkgoHelper()
 	s := newEnvironment(ctx)
 	labels := map[string]string{"app": workload}
-	template := gang.Template(labels, config)
-	metav1.SetMetaDataAnnotation(&template.ObjectMeta, gang.Lease, leaseSeconds)
+	template := fakeworkers.Template(labels, config)
+	metav1.SetMetaDataAnnotation(&template.ObjectMeta, fakeworkers.Lease, leaseSeconds)
 	Expect(api.Create(ctx, &appsv1.StatefulSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: workload},
 		Spec: appsv1.StatefulSetSpec{
@@ -64,7 +64,7 @@ func (s *environment) listedJobs(ctx context.Context, workers ...string) []strin
 }
 
 // jobMove returns what ended a job at a worker, and the start at the next one.
-func (s *environment) jobMove(job string, from *gang.Worker) (stop, start gang.Entry) {
+func (s *environment) jobMove(job string, from *fakeworkers.Worker) (stop, start fakeworkers.Entry) {
 	GinkgoHelper()
 	for _, entry := range workers.Journal(s.namespace) {
 		switch {
@@ -81,7 +81,7 @@ func (s *environment) jobMove(job string, from *gang.Worker) (stop, start gang.E
 }
 
 // forceDeletePod deletes a pod by force, and its process lives on.
-func (s *environment) forceDeletePod(ctx context.Context, name string) *gang.Worker {
+func (s *environment) forceDeletePod(ctx context.Context, name string) *fakeworkers.Worker {
 	GinkgoHelper()
 	lost := s.worker(name)
 	lost.OutlivePod()
@@ -90,11 +90,11 @@ func (s *environment) forceDeletePod(ctx context.Context, name string) *gang.Wor
 }
 
 // forceReplacePod deletes a pod by force, and its process lives on. It returns that process and the one in the new pod of the same name.
-func (s *environment) forceReplacePod(ctx context.Context, name string) (former, successor *gang.Worker) {
+func (s *environment) forceReplacePod(ctx context.Context, name string) (former, successor *fakeworkers.Worker) {
 	GinkgoHelper()
 	former = s.forceDeletePod(ctx, name)
 	Eventually(s.uid).WithContext(ctx).WithArguments(name).ShouldNot(Or(BeEmpty(), Equal(former.UID())))
-	Eventually(func() *gang.Worker { return workers.Worker(s.namespace, name) }).ShouldNot(Or(BeNil(), BeIdenticalTo(former)))
+	Eventually(func() *fakeworkers.Worker { return workers.Worker(s.namespace, name) }).ShouldNot(Or(BeNil(), BeIdenticalTo(former)))
 	return former, s.worker(name)
 }
 

@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/testkit/chronicle"
-	"github.com/swarm-io/swarm-operator/internal/testkit/gang"
+	"github.com/swarm-io/swarm-operator/internal/testkit/fakeworkers"
+	"github.com/swarm-io/swarm-operator/internal/testkit/podwatch"
 )
 
 // restarting replaces the pods whose list changes, at most this many of them at a time.
@@ -72,7 +72,7 @@ var _ = Describe("A refresh", func() {
 		for name := range before {
 			s.addFinalizers(ctx, name, heldFinalizer)
 		}
-		watched := chronicle.Watch(ctx, api, s.namespace, client.MatchingLabels{"app": workload})
+		watched := podwatch.Watch(ctx, api, s.namespace, client.MatchingLabels{"app": workload})
 		s.change(ctx, func(spec *v1alpha1.WorkerPoolSpec) { spec.Jobs = jobsNamed("a b c d e f") })
 		for replaced := 0; replaced < size; {
 			batch := min(maxUnavailable, size-replaced)
@@ -94,7 +94,7 @@ var _ = Describe("A refresh", func() {
 	)
 
 	It("[P08/nudged-again] nudges a worker again that has not acknowledged, and no other", func(ctx SpecContext) {
-		r := startRevoke(ctx, (*gang.Worker).PauseFileUpdates, hotReload)
+		r := startRevoke(ctx, (*fakeworkers.Worker).PauseFileUpdates, hotReload)
 		Eventually(r.status).WithContext(ctx).Should(And(
 			HaveField("Version", BeNumerically(">=", 2)),
 			HaveField("Workers", ContainElement(And(HaveField("Name", "w-1"), HaveField("Acknowledged", v1alpha1.AckReceived))))))

@@ -1,5 +1,5 @@
 // Package pool proves the hand-over of standing jobs on a real API server: the operator is the program, pods are on simulated nodes, and
-// their workers are real ones in this process (internal/testkit/gang), which can be made to fail in every way that the rules of the
+// their workers are real ones in this process (internal/testkit/fakeworkers), which can be made to fail in every way that the rules of the
 // hand-over are there for.
 package pool
 
@@ -18,9 +18,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/swarm-io/swarm-operator/internal/testkit/field"
-	"github.com/swarm-io/swarm-operator/internal/testkit/gang"
+	"github.com/swarm-io/swarm-operator/internal/testkit/fakeworkers"
 	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
 // suiteLabel labels the namespaces that the suite's operator looks after.
@@ -29,13 +29,13 @@ const suiteLabel = "pool.suite.swarm.io/namespace"
 // Set once, before the first spec.
 var (
 	api               client.WithWatch // reads and writes as the user of the cluster
-	workers           *gang.WorkerSet
+	workers           *fakeworkers.WorkerSet
 	operatorSession   *gexec.Session // the operator that runs now
 	operatorNamespace string         // the namespace with its Lease
 )
 
 func TestPool(t *testing.T) {
-	field.Require(t, "make integration")
+	testcluster.Require(t, "make integration")
 	RegisterFailHandler(Fail)
 	EnforceDefaultTimeoutsWhenUsingContexts()
 	SetDefaultEventuallyTimeout(time.Minute)
@@ -46,12 +46,12 @@ func TestPool(t *testing.T) {
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
-	cluster := field.Connect()
+	cluster := testcluster.Connect()
 	api = cluster.API
-	field.InstallCRDs(ctx)
+	testcluster.InstallCRDs(ctx)
 	log := slog.New(slog.NewTextHandler(GinkgoWriter, &slog.HandlerOptions{Level: slog.LevelError}))
 	var err error
-	workers, err = gang.Start(context.WithoutCancel(ctx), cluster.Config, log)
+	workers, err = fakeworkers.Start(context.WithoutCancel(ctx), cluster.Config, log)
 	Expect(err).NotTo(HaveOccurred())
 	operatorNamespace = namespace(ctx)
 	startOperator()
@@ -72,7 +72,7 @@ var _ = AfterSuite(func(ctx SpecContext) {
 	}
 	Eventually(func() ([]corev1.Pod, error) {
 		left := &corev1.PodList{}
-		err := api.List(ctx, left, client.HasLabels{gang.Label})
+		err := api.List(ctx, left, client.HasLabels{fakeworkers.Label})
 		return left.Items, err
 	}).Should(BeEmpty())
 	workers.Stop()
@@ -81,7 +81,7 @@ var _ = AfterSuite(func(ctx SpecContext) {
 // startOperator starts the operator. Without an election one that starts leads at once, and what is missed is not repaired by a resync.
 func startOperator() {
 	GinkgoHelper()
-	command := exec.Command(field.FromRoot("bin", "swarm-operator"), "--namespace", operatorNamespace)
+	command := exec.Command(testcluster.FromRoot("bin", "swarm-operator"), "--namespace", operatorNamespace)
 	command.Env = append(os.Environ(),
 		"SWARM_CONTROLLER_NAMESPACE_SELECTOR={matchLabels: {"+suiteLabel+": \"true\"}}",
 		"SWARM_CONTROLLER_LEADER_ELECTION_ENABLED=false", "SWARM_CONTROLLER_RESYNC_PERIOD=10m",

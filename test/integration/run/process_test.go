@@ -17,8 +17,8 @@ import (
 	"github.com/onsi/gomega/gbytes"
 	"github.com/onsi/gomega/gexec"
 
-	"github.com/swarm-io/swarm-operator/internal/testkit/field"
 	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
 // makeTimeout is how long a target of the Makefile may take: it builds all programs before it does anything. A target that fails is
@@ -52,7 +52,7 @@ func startRun(ctx context.Context) *runner {
 func start(target string, environment ...string) *gexec.Session {
 	GinkgoHelper()
 	command := exec.Command("make", target, "KUBECONFIG="+os.Getenv("KUBECONFIG"))
-	command.Dir = field.FromRoot()
+	command.Dir = testcluster.FromRoot()
 	command.Env = append(slices.DeleteFunc(os.Environ(), isMake), environment...)
 	session, err := gexec.Start(command, GinkgoWriter, GinkgoWriter)
 	Expect(err).NotTo(HaveOccurred())

@@ -14,9 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/admission"
-	"github.com/swarm-io/swarm-operator/internal/testkit/chronicle"
-	"github.com/swarm-io/swarm-operator/internal/testkit/field"
+	"github.com/swarm-io/swarm-operator/internal/controller/webhookconfig"
+	"github.com/swarm-io/swarm-operator/internal/testkit/podwatch"
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
 const (
@@ -28,14 +28,14 @@ const (
 
 var _ = Describe("make run", Ordered, func() {
 	var (
-		cluster       field.Cluster
+		cluster       testcluster.Cluster
 		before, after string // namespaces
 		operator      *runner
 		leftBehind    *admissionv1.MutatingWebhookConfiguration
 	)
 
 	BeforeAll(func(ctx SpecContext) {
-		cluster = field.Connect()
+		cluster = testcluster.Connect()
 		before, after = namespace(ctx, cluster), namespace(ctx, cluster)
 		expectTwoAndTwo(ctx, before)
 		operator = startRun(ctx)
@@ -43,7 +43,7 @@ var _ = Describe("make run", Ordered, func() {
 
 	It("[P19/make-run] [R16/make-run] is one process with controllers, webhook, metrics and probes", func(ctx SpecContext) {
 		Expect(operator.children()).To(HaveLen(1))
-		Expect(executable(operator.children()[0])).To(Equal(field.FromRoot("bin", "swarm-operator")))
+		Expect(executable(operator.children()[0])).To(Equal(testcluster.FromRoot("bin", "swarm-operator")))
 		for _, check := range []string{"caches", "webhook"} {
 			Expect(operator.readyStatus(ctx, check)).To(Equal(http.StatusOK), check)
 		}
@@ -55,20 +55,20 @@ var _ = Describe("make run", Ordered, func() {
 	})
 
 	It("[P19/make-run] places new pods without evictions", func(ctx SpecContext) {
-		field.MustKubectl(ctx, "apply", "--namespace", after, "--filename", "testdata/deployment.yaml")
+		testcluster.MustKubectl(ctx, "apply", "--namespace", after, "--filename", "testdata/deployment.yaml")
 		Eventually(coveredNamespaces).WithContext(ctx).WithArguments(cluster).Should(ContainElement(after))
-		pods := chronicle.Watch(ctx, cluster.API, after, client.MatchingLabels{"app": "web"})
-		field.MustKubectl(ctx, "scale", "--namespace", after, "deployment/web", "--replicas=4")
+		pods := podwatch.Watch(ctx, cluster.API, after, client.MatchingLabels{"app": "web"})
+		testcluster.MustKubectl(ctx, "scale", "--namespace", after, "deployment/web", "--replicas=4")
 		Eventually(split).WithContext(ctx).WithArguments(cluster, after).Should(Equal("on-demand:3,spot:1"))
 		Eventually(status).WithContext(ctx).WithArguments(after).Should(Equal("Balanced"))
 		Expect(pods.Changes()).To(And(HaveLen(4), HaveEach(HaveField("Serves", true))), "no pod was evicted")
 	})
 
 	It("[P19/make-run] gives each worker of a PerWorker pool its own ConfigMap", func(ctx SpecContext) {
-		field.MustKubectl(ctx, "apply", "--namespace", after, "--filename", "testdata/pool.yaml")
+		testcluster.MustKubectl(ctx, "apply", "--namespace", after, "--filename", "testdata/pool.yaml")
 		for _, worker := range []string{"worker-0", "worker-1"} {
 			Eventually(mountedConfigMap).WithContext(ctx).WithArguments(after, worker).Should(Equal("lists-" + worker))
-			Eventually(field.Kubectl).WithContext(ctx).WithArguments("get", "configmap", "--namespace", after, "lists-"+worker).Should(ContainSubstring("lists-" + worker))
+			Eventually(testcluster.Kubectl).WithContext(ctx).WithArguments("get", "configmap", "--namespace", after, "lists-"+worker).Should(ContainSubstring("lists-" + worker))
 		}
 	})
 
@@ -78,8 +78,8 @@ var _ = Describe("make run", Ordered, func() {
 		leftBehind, err = registration(ctx, cluster)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(leftBehind.Annotations).To(HaveKey(registeredByAnnotation))
-		field.MustKubectl(ctx, "scale", "--namespace", after, "deployment/web", "--replicas=6")
-		field.MustKubectl(ctx, "scale", "--namespace", after, "statefulset/worker", "--replicas=3")
+		testcluster.MustKubectl(ctx, "scale", "--namespace", after, "deployment/web", "--replicas=6")
+		testcluster.MustKubectl(ctx, "scale", "--namespace", after, "statefulset/worker", "--replicas=3")
 		Eventually(running).WithContext(ctx).WithArguments(cluster, after).Should(Equal(9))
 	})
 
@@ -105,7 +105,7 @@ var _ = Describe("make run", Ordered, func() {
 })
 
 // namespace is a new one, which goes when the suite ends.
-func namespace(ctx context.Context, cluster field.Cluster) string {
+func namespace(ctx context.Context, cluster testcluster.Cluster) string {
 	GinkgoHelper()
 	made := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "swarm-run-"}}
 	Expect(cluster.API.Create(ctx, made)).To(Succeed())
@@ -116,20 +116,20 @@ func namespace(ctx context.Context, cluster field.Cluster) string {
 // expectTwoAndTwo has the scheduler place two replicas on on-demand nodes and two on spot nodes.
 func expectTwoAndTwo(ctx context.Context, ns string) {
 	GinkgoHelper()
-	DeferCleanup(field.Kubectl, "uncordon", "--selector", capacityType)
-	field.MustKubectl(ctx, "cordon", "--selector", spotNodes)
-	field.MustKubectl(ctx, "create", "--namespace", ns, "--filename", "testdata/deployment.yaml")
-	field.MustKubectl(ctx, "scale", "--namespace", ns, "deployment/web", "--replicas=2")
-	field.MustKubectl(ctx, "rollout", "status", "--namespace", ns, "deployment/web")
-	field.MustKubectl(ctx, "uncordon", "--selector", spotNodes)
-	field.MustKubectl(ctx, "cordon", "--selector", onDemandNodes)
-	field.MustKubectl(ctx, "scale", "--namespace", ns, "deployment/web", "--replicas=4")
-	field.MustKubectl(ctx, "rollout", "status", "--namespace", ns, "deployment/web")
-	field.MustKubectl(ctx, "uncordon", "--selector", onDemandNodes)
+	DeferCleanup(testcluster.Kubectl, "uncordon", "--selector", capacityType)
+	testcluster.MustKubectl(ctx, "cordon", "--selector", spotNodes)
+	testcluster.MustKubectl(ctx, "create", "--namespace", ns, "--filename", "testdata/deployment.yaml")
+	testcluster.MustKubectl(ctx, "scale", "--namespace", ns, "deployment/web", "--replicas=2")
+	testcluster.MustKubectl(ctx, "rollout", "status", "--namespace", ns, "deployment/web")
+	testcluster.MustKubectl(ctx, "uncordon", "--selector", spotNodes)
+	testcluster.MustKubectl(ctx, "cordon", "--selector", onDemandNodes)
+	testcluster.MustKubectl(ctx, "scale", "--namespace", ns, "deployment/web", "--replicas=4")
+	testcluster.MustKubectl(ctx, "rollout", "status", "--namespace", ns, "deployment/web")
+	testcluster.MustKubectl(ctx, "uncordon", "--selector", onDemandNodes)
 }
 
 // split is how many Running pods of the Deployment are on nodes of each class.
-func split(ctx context.Context, cluster field.Cluster, ns string) (string, error) {
+func split(ctx context.Context, cluster testcluster.Cluster, ns string) (string, error) {
 	pods, nodes := &corev1.PodList{}, &corev1.NodeList{}
 	if err := cluster.API.List(ctx, pods, client.InNamespace(ns), client.MatchingLabels{"app": "web"}); err != nil {
 		return "", err
@@ -142,7 +142,7 @@ func split(ctx context.Context, cluster field.Cluster, ns string) (string, error
 		class[node.Name] = node.Labels[capacityType]
 	}
 	for n := range pods.Items {
-		if chronicle.IsAvailable(&pods.Items[n]) {
+		if podwatch.IsAvailable(&pods.Items[n]) {
 			count[class[pods.Items[n].Spec.NodeName]]++
 		}
 	}
@@ -150,11 +150,11 @@ func split(ctx context.Context, cluster field.Cluster, ns string) (string, error
 }
 
 // running is how many pods of a namespace run.
-func running(ctx context.Context, cluster field.Cluster, ns string) (count int, err error) {
+func running(ctx context.Context, cluster testcluster.Cluster, ns string) (count int, err error) {
 	pods := &corev1.PodList{}
 	err = cluster.API.List(ctx, pods, client.InNamespace(ns))
 	for n := range pods.Items {
-		if chronicle.IsAvailable(&pods.Items[n]) {
+		if podwatch.IsAvailable(&pods.Items[n]) {
 			count++
 		}
 	}
@@ -163,27 +163,27 @@ func running(ctx context.Context, cluster field.Cluster, ns string) (count int, 
 
 // status is the Deployment's report of its distribution.
 func status(ctx context.Context, ns string) (string, error) {
-	return field.Kubectl(ctx, "get", "--namespace", ns, "deployment/web", "--output", `jsonpath={.metadata.annotations.swarm\.io/spread-status}`)
+	return testcluster.Kubectl(ctx, "get", "--namespace", ns, "deployment/web", "--output", `jsonpath={.metadata.annotations.swarm\.io/spread-status}`)
 }
 
 // mountedConfigMap is the ConfigMap of a worker.
 func mountedConfigMap(ctx context.Context, ns, worker string) (string, error) {
-	return field.Kubectl(ctx, "get", "--namespace", ns, "pod", worker, "--output", "jsonpath={.spec.volumes[0].configMap.name}")
+	return testcluster.Kubectl(ctx, "get", "--namespace", ns, "pod", worker, "--output", "jsonpath={.spec.volumes[0].configMap.name}")
 }
 
-func registration(ctx context.Context, cluster field.Cluster) (*admissionv1.MutatingWebhookConfiguration, error) {
+func registration(ctx context.Context, cluster testcluster.Cluster) (*admissionv1.MutatingWebhookConfiguration, error) {
 	found := &admissionv1.MutatingWebhookConfiguration{}
-	return found, cluster.API.Get(ctx, client.ObjectKey{Name: admission.ConfigurationName}, found)
+	return found, cluster.API.Get(ctx, client.ObjectKey{Name: webhookconfig.ConfigurationName}, found)
 }
 
 // coveredNamespaces are the namespaces whose pods the API server asks about.
-func coveredNamespaces(ctx context.Context, cluster field.Cluster) ([]string, error) {
+func coveredNamespaces(ctx context.Context, cluster testcluster.Cluster) ([]string, error) {
 	found, err := registration(ctx, cluster)
 	if err != nil {
 		return nil, err
 	}
 	for _, hook := range found.Webhooks {
-		if hook.Name == admission.SpreadWebhook && hook.NamespaceSelector != nil && len(hook.NamespaceSelector.MatchExpressions) == 1 {
+		if hook.Name == webhookconfig.SpreadWebhook && hook.NamespaceSelector != nil && len(hook.NamespaceSelector.MatchExpressions) == 1 {
 			return hook.NamespaceSelector.MatchExpressions[0].Values, nil
 		}
 	}

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/testkit/chronicle"
+	"github.com/swarm-io/swarm-operator/internal/testkit/podwatch"
 )
 
 var _ = Describe("When the operator is away", func() {
@@ -40,7 +40,7 @@ var _ = Describe("When the operator is away", func() {
 		replicaFleet.ensureReplicas(ctx, 2)
 		s, deployment, set := newMisplaced(ctx, 12)
 		all := []workload{deployment, set}
-		seen := []*chronicle.Recorder{deployment.watchPods(ctx), set.watchPods(ctx)}
+		seen := []*podwatch.Recorder{deployment.watchPods(ctx), set.watchPods(ctx)}
 		killed := replicaFleet.awaitLeader(ctx)
 		for _, w := range all {
 			w.optIn(ctx, "2", "25")

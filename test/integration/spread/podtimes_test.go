@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/swarm-io/swarm-operator/internal/testkit/chronicle"
+	"github.com/swarm-io/swarm-operator/internal/testkit/podwatch"
 )
 
 // lag is how late an observer may learn of a change, on a busy machine.
@@ -94,7 +94,7 @@ func (l *podTimes) update(pod *corev1.Pod, deleted bool) {
 		}
 	}
 	first(&lifetime.placed, pod.Spec.NodeName != "")
-	lifetime.setServing(chronicle.IsAvailable(pod) && !deleted)
+	lifetime.setServing(podwatch.IsAvailable(pod) && !deleted)
 	first(&lifetime.ended, pod.DeletionTimestamp != nil || deleted)
 }
 

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/testkit/chronicle"
+	"github.com/swarm-io/swarm-operator/internal/testkit/podwatch"
 )
 
 // newMisplaced has a Deployment and a StatefulSet whose pods have all come up on spot nodes, before a split was requested.
@@ -34,7 +34,7 @@ var _ = Describe("A workload that was made without us", func() {
 	It("is moved to its split in steps, as little as is needed, and its template stays as it is", func(ctx SpecContext) {
 		s, deployment, set := newMisplaced(ctx, 8)
 		all := []workload{deployment, set}
-		seen := []*chronicle.Recorder{deployment.watchPods(ctx), set.watchPods(ctx)}
+		seen := []*podwatch.Recorder{deployment.watchPods(ctx), set.watchPods(ctx)}
 		for _, w := range all {
 			w.optIn(ctx, "2", "50")
 		}

@@ -18,8 +18,8 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/swarm-io/swarm-operator/internal/testkit/field"
 	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
 // The settings of all operators here, about a tenth of the standard.
@@ -51,7 +51,7 @@ func (f *operatorFleet) startReplica(ctx context.Context, settings ...string) *r
 	GinkgoHelper()
 	r := &replica{name: fmt.Sprintf("replica-%d", time.Now().UnixNano()), webhook: ports.Free(), health: ports.Free(), metrics: ports.Free()}
 	link := ports.Free()
-	command := exec.Command(field.FromRoot("bin", "swarm-operator"), "--namespace", home)
+	command := exec.Command(testcluster.FromRoot("bin", "swarm-operator"), "--namespace", home)
 	command.Env = slices.Concat(os.Environ(), []string{
 		"POD_NAME=" + r.name, "SWARM_LOGGING_FORMAT=text",
 		"SWARM_CONTROLLER_NAMESPACE_SELECTOR={matchLabels: {" + ours + ": \"true\"}}", "SWARM_CONTROLLER_RESYNC_PERIOD=10m",

@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/swarm-io/swarm-operator/internal/testkit/field"
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
 // ours labels the namespaces that the suite's operator looks after, and the nodes that were made for them.
@@ -23,14 +23,14 @@ const ours = "spread.suite.swarm.io/namespace"
 
 // Set once, before the first spec.
 var (
-	cluster      field.Cluster
+	cluster      testcluster.Cluster
 	api          client.WithWatch // reads and writes as the user of the cluster
 	home         string           // the namespace with the operator's Lease
 	replicaFleet *operatorFleet   // the operator
 )
 
 func TestSpread(t *testing.T) {
-	field.Require(t, "make integration")
+	testcluster.Require(t, "make integration")
 	RegisterFailHandler(Fail)
 	EnforceDefaultTimeoutsWhenUsingContexts()
 	SetDefaultEventuallyTimeout(2 * time.Minute)
@@ -42,9 +42,9 @@ func TestSpread(t *testing.T) {
 
 var _ = BeforeSuite(func(ctx SpecContext) {
 	auditLog()
-	cluster = field.Connect()
+	cluster = testcluster.Connect()
 	api = cluster.API
-	field.InstallCRDs(ctx)
+	testcluster.InstallCRDs(ctx)
 	cordonAll(ctx)
 	home = namespace(ctx)
 	replicaFleet = startWebhookProxy()

@@ -10,13 +10,13 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/testkit/field"
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
 var _ = Describe("A Swarm", func() {
 	It("has its agents split as its spec says, type by type", func(ctx SpecContext) {
 		s := newEnvironment(ctx)
-		text, err := os.ReadFile(field.FromRoot("deploy", "samples", "swarm.yaml"))
+		text, err := os.ReadFile(testcluster.FromRoot("deploy", "samples", "swarm.yaml"))
 		Expect(err).NotTo(HaveOccurred())
 		swarm := &v1alpha1.Swarm{}
 		Expect(yaml.UnmarshalStrict(text, swarm)).To(Succeed())

@@ -21,8 +21,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"github.com/swarm-io/swarm-operator/internal/testkit/field"
 	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
 // A question is a request of the API server about a pod, and the replica that received it.
@@ -101,7 +101,7 @@ func (f *operatorFleet) requestsIn(namespace string) []webhookRequest {
 // is for the operator to say.
 func install(ctx context.Context, f *operatorFleet) {
 	GinkgoHelper()
-	text, err := os.ReadFile(field.FromRoot("deploy", "kustomize", "operator", "admission.yaml"))
+	text, err := os.ReadFile(testcluster.FromRoot("deploy", "kustomize", "operator", "admission.yaml"))
 	Expect(err).NotTo(HaveOccurred())
 	configuration := &admissionv1.MutatingWebhookConfiguration{}
 	Expect(yaml.UnmarshalStrict(text, configuration)).To(Succeed())

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/testkit/chronicle"
+	"github.com/swarm-io/swarm-operator/internal/testkit/podwatch"
 )
 
 // A workload is a Deployment or a StatefulSet of a scene.
@@ -195,12 +195,12 @@ func (w workload) unsettledReason(ctx context.Context, want string, size int) (s
 }
 
 // isAvailable reports whether a pod serves.
-func isAvailable(pod corev1.Pod) bool { return chronicle.IsAvailable(&pod) }
+func isAvailable(pod corev1.Pod) bool { return podwatch.IsAvailable(&pod) }
 
 // watchPods records a workload's pods from now on, until the spec ends.
-func (w workload) watchPods(ctx context.Context) *chronicle.Recorder {
+func (w workload) watchPods(ctx context.Context) *podwatch.Recorder {
 	GinkgoHelper()
-	return chronicle.Watch(ctx, api, w.namespace, client.MatchingLabels{"app": w.GetName()})
+	return podwatch.Watch(ctx, api, w.namespace, client.MatchingLabels{"app": w.GetName()})
 }
 
 // budget lets pods of a workload be evicted only while this many stay.

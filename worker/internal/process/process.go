@@ -6,7 +6,7 @@ import (
 	"os/exec"
 	"time"
 
-	"github.com/swarm-io/swarm-operator/internal/processgroup"
+	"github.com/swarm-io/swarm-operator/internal/process/processgroup"
 )
 
 // A Program is what is run.

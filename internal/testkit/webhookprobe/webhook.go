@@ -1,0 +1,144 @@
+// Package webhookprobe is the operator's webhook as the API server sees it: which CA it trusts, which certificate each replica shows, how often it
+// went on without an answer, and whether pods are placed while certificates change.
+//
+// It is for suites, while Ginkgo runs them, on our own cluster, where this machine reaches pods. It only reads and sends dry runs: no pod
+// is created, and of workloads only one that is paused. Only ExtendTimeout changes what is installed.
+package webhookprobe
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"maps"
+	"net"
+	"regexp"
+	"strconv"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/controller/webhookconfig"
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
+)
+
+// webhookServerName is how the API server calls the webhook.
+const webhookServerName = "swarm-operator-webhook." + testcluster.SystemNamespace + ".svc"
+
+// A Webhook is that of the operator which is installed in a cluster.
+type Webhook struct{ testcluster.Cluster }
+
+// Configuration is by which the API server comes to ask.
+func (g Webhook) Configuration(ctx context.Context) (*admissionv1.MutatingWebhookConfiguration, error) {
+	found := &admissionv1.MutatingWebhookConfiguration{}
+	return found, g.API.Get(ctx, client.ObjectKey{Name: webhookconfig.ConfigurationName}, found)
+}
+
+// TrustedCA returns the CA that the API server trusts at the spread webhook.
+func (g Webhook) TrustedCA(ctx context.Context) ([]byte, error) {
+	found, err := g.Configuration(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, hook := range found.Webhooks {
+		if hook.Name == webhookconfig.SpreadWebhook {
+			return hook.ClientConfig.CABundle, nil
+		}
+	}
+	return nil, nil
+}
+
+// extendedTimeoutSeconds is how long the API server waits for the webhook after ExtendTimeout.
+const extendedTimeoutSeconds = 10
+
+// ExtendTimeout has the API server wait longer for the webhook of spread, until the spec or its container ends. What is installed
+// allows 2 s, which compilers beside a suite can use up; a certificate that is not trusted is refused at once.
+func (g Webhook) ExtendTimeout(ctx context.Context) {
+	GinkgoHelper()
+	found, err := g.Configuration(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	for _, hook := range found.Webhooks {
+		if hook.Name == webhookconfig.SpreadWebhook {
+			g.setTimeout(ctx, extendedTimeoutSeconds)
+			DeferCleanup(g.setTimeout, *hook.TimeoutSeconds)
+		}
+	}
+}
+
+// setTimeout changes only the timeout: the rest belongs to the operator and to the installation.
+func (g Webhook) setTimeout(ctx context.Context, seconds int32) {
+	GinkgoHelper()
+	found, err := g.Configuration(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	change := fmt.Appendf(nil, `{"webhooks":[{"name":%q,"timeoutSeconds":%d}]}`, webhookconfig.SpreadWebhook, seconds)
+	Expect(g.API.Patch(ctx, found, client.RawPatch(types.StrategicMergePatchType, change))).To(Succeed())
+}
+
+// ReplicaAddresses are where the webhook of each replica listens.
+func (g Webhook) ReplicaAddresses(ctx context.Context) (addresses []string) {
+	GinkgoHelper()
+	found, err := g.OperatorPods(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	for _, pod := range found {
+		addresses = append(addresses, net.JoinHostPort(pod.Status.PodIP, "9443"))
+	}
+	return addresses
+}
+
+// ServedCertificate is the certificate that is shown behind a door, and an error if a client that trusts these CAs would not take it.
+func ServedCertificate(ctx context.Context, door string, bundle []byte) (*x509.Certificate, error) {
+	dialer := &tls.Dialer{Config: &tls.Config{MinVersion: tls.VersionTLS13, InsecureSkipVerify: true}} //nolint:gosec // it is looked at below
+	connection, err := dialer.DialContext(ctx, "tcp", door)
+	if err != nil {
+		return nil, err
+	}
+	defer connection.Close()
+	leaf := connection.(*tls.Conn).ConnectionState().PeerCertificates[0]
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(bundle)
+	_, err = leaf.Verify(x509.VerifyOptions{Roots: roots, DNSName: webhookServerName})
+	return leaf, err
+}
+
+var failOpenMetric = regexp.MustCompile(`(?m)^apiserver_admission_webhook_fail_open_count\{name="spread\.swarm\.io",.*\} (\S+)$`)
+
+// FailOpenCount is how often the API server went on without an answer, by its own count.
+func (g Webhook) FailOpenCount(ctx context.Context) (count float64) {
+	GinkgoHelper()
+	text, err := g.Clientset.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	for _, found := range failOpenMetric.FindAllSubmatch(text, -1) {
+		some, err := strconv.ParseFloat(string(found[1]), 64)
+		Expect(err).NotTo(HaveOccurred())
+		count += some
+	}
+	return count
+}
+
+// AdmitsPlaced creates a pod of a Deployment as a dry run, and reports whether the webhook placed it.
+func (g Webhook) AdmitsPlaced(ctx context.Context, deployment *appsv1.Deployment) (bool, error) {
+	labels := map[string]string{appsv1.DefaultDeploymentUniqueLabelKey: "abc"}
+	maps.Copy(labels, deployment.Spec.Template.Labels)
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: deployment.Namespace, GenerateName: deployment.Name + "-abc-", Labels: labels,
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: deployment.Name + "-abc", UID: "nobodys", Controller: new(true)}},
+		},
+		Spec: *deployment.Spec.Template.Spec.DeepCopy(),
+	}
+	err := g.API.Create(ctx, pod, client.DryRunAll)
+	return err == nil && IsPlaced(pod), err
+}
+
+// IsPlaced reports whether the webhook placed a pod: it set a class, and the nodes that the pod needs.
+func IsPlaced(pod *corev1.Pod) bool {
+	affinity := pod.Spec.Affinity
+	return affinity != nil && affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil && pod.Annotations[v1alpha1.SpreadClass.Key(v1alpha1.Prefix)] != ""
+}
