@@ -60,7 +60,7 @@ func TestExpiringMapPutAndDeleteAcrossGenerations(t *testing.T) {
 // What it costs to remember a write must not depend on how many were made before. So the memory looks at no entry but that of the write: no
 // function of it loops or walks a map, and none allocates more when more is remembered.
 func TestStaleReadGuardLooksAtOneEntry(t *testing.T) {
-	for _, file := range []string{"recent.go", "written.go"} {
+	for _, file := range []string{"expiringmap.go", "stalereadguard.go"} {
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
 		if err != nil {
 			t.Fatal(err)

@@ -51,8 +51,8 @@ var measuredPackages = map[string][]string{
 	"queue":  swarms,
 	"idle":   swarms,
 	"pools":  {"internal/controller/workerpool"},
-	"spread": {"internal/webhook/pool", "internal/controller/spread", "internal/spread/allocator"},
-	"limits": slices.Concat(swarms, []string{"internal/limit", "internal/link", "internal/spread/allocator"}),
+	"spread": {"internal/controller/spread", "internal/spread/allocator", "internal/webhook/pool", "internal/webhook/spread"},
+	"limits": slices.Concat(swarms, []string{"internal/limit", "internal/link", "internal/spread/allocator", "internal/webhook/spread"}),
 }
 
 var swarms = []string{"agent", "internal/controller/agent", "internal/controller/swarm", "internal/controller/task"}

@@ -1,16 +1,18 @@
 // Package arch is the architecture test: it reads every Go file of the repository, without building any, and names each
-// place that breaks a wall of the house. It promises to know files that are not built here (other systems, other build
-// tags) and packages that do not exist yet, because its rules go by path. It knows no types: a rule about calls goes by
-// how the call is written, and errs on the strict side.
+// place that breaks a rule. It also covers files that are not built here (other systems, other build tags) and packages
+// that do not exist yet, because its rules go by path. It knows no types: a rule about calls goes by how the call is
+// written, and is strict in doubt.
 //
-// The walls:
-//  1. Engines import the standard library only: no context, clock, randomness or logger.
-//  2. manifest turns API structs into API structs: no client.
-//  3. Controllers never import each other, nor httpapi, cli or placement.
+// The rules, called walls:
+//  1. Engines (internal/pool/assign, internal/swarm/schedule, internal/swarm/topology, internal/spread/split) import the
+//     standard library only: no context, clock, randomness or logger. `now` is an argument.
+//  2. internal/swarm/manifest turns API structs into API structs: no client.
+//  3. Controllers never import each other, nor httpapi, cli, admission or the allocator of spread.
 //  4. Only kit writes .status; only operator (and cli, and mains) reads flags, files and environment.
 //  5. Nothing imports devcluster, and Kubernetes itself stays out of every other module.
 //  6. Interfaces have one to three methods.
 //  7. No package has a name that could mean anything; a main is forty lines at most.
+//  8. A snapshot and a plan (internal/spread/snapshot, internal/pool/plan) import no client.
 package arch
 
 import (
@@ -40,6 +42,7 @@ type rule func(tree) []Violation
 var rules = []rule{
 	enginesArePure,
 	manifestHasNoClient,
+	snapshotsAndPlansHaveNoClient,
 	controllersAreIndependent,
 	onlyKitWritesStatus,
 	onlyOperatorReadsEnvironment,

@@ -57,7 +57,7 @@ func anyWithin(name string, folders []string) bool {
 // apiPackages is all that manifest may import beside the standard library.
 var apiPackages = append([]string{
 	"k8s.io/api", "k8s.io/apimachinery", "k8s.io/utils",
-	Module + "/api", Module + "/internal/manifest",
+	Module + "/api", Module + "/internal/swarm/manifest",
 }, withModulePrefix(engines)...)
 
 func withModulePrefix(folders []string) []string {
@@ -84,8 +84,27 @@ func manifestHasNoClient(t tree) []Violation {
 	return violations
 }
 
+// clientPackages read and write the cluster.
+var clientPackages = []string{"k8s.io/client-go", "sigs.k8s.io/controller-runtime"}
+
+// snapshotsAndPlansHaveNoClient keeps decisions comparable: what was read is a value, and so is what to do.
+func snapshotsAndPlansHaveNoClient(t tree) []Violation {
+	var violations []Violation
+	for _, f := range t.productionFiles() {
+		if !f.isUnder("internal/spread/snapshot") && !f.isUnder("internal/pool/plan") {
+			continue
+		}
+		for name, spec := range f.imports() {
+			if anyWithin(name, clientPackages) {
+				violations = append(violations, f.violation(8, spec, "imports %s", name))
+			}
+		}
+	}
+	return violations
+}
+
 // controllerForbiddenImports serve users and the API server; the engines are what they share with controllers.
-var controllerForbiddenImports = withModulePrefix([]string{"internal/httpapi", "internal/cli", "internal/spread/allocator"})
+var controllerForbiddenImports = withModulePrefix([]string{"internal/httpapi", "internal/cli", "internal/webhook", "internal/spread/allocator"})
 
 func controllersAreIndependent(t tree) []Violation {
 	const controllers = "internal/controller"

@@ -118,7 +118,7 @@ func TestP15_ConfigDumpedAsTheListOfJobs(t *testing.T) {
 	for _, job := range jobs {
 		names = append(names, job.Name)
 	}
-	if want := strings.Fields(string(readFile(t, "internal", "roster", "testdata", "pool-27-jobs.txt"))); !slices.Equal(names, want) {
+	if want := strings.Fields(string(readFile(t, "internal", "pool", "codec", "testdata", "pool-27-jobs.txt"))); !slices.Equal(names, want) {
 		t.Errorf("got %q", names)
 	}
 }
