@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/recorder"
 )
 
-// The event rate of one namespace in the long run, and its burst. ResyncPeriod event is a write to the API server, and stays in the
+// The event rate of one namespace in the long run, and its burst. Every event is a write to the API server, and stays in the
 // broadcaster's memory for six minutes. A namespace whose objects change all the time has to leave room for the events of
 // others, of which the broadcaster queues 1,000.
 const (

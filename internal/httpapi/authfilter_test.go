@@ -115,7 +115,7 @@ func TestRememberedRefusalIsTheSame(t *testing.T) {
 	}
 }
 
-// One client sends a new token with each request. DelegatedAuthorizer are bounded, and callers from other addresses are served at once.
+// One client sends a new token with each request. Reviews are bounded, and callers from other addresses are served at once.
 func TestFloodOfTokensIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		registry := prometheus.NewRegistry()

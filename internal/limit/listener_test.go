@@ -122,7 +122,7 @@ func TestConnectionsOfAListenerAreReleasedOnce(t *testing.T) {
 	})
 }
 
-// ConnectionLimits that are closed at once hold no place, but each may cost a handshake.
+// Connections that are closed at once hold no place, but each may cost a handshake.
 func TestListenerBoundsConnectionsThatComeAndGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		listener, admitted := NewListener(nil, ConnectionLimits{PerSource: 100, Total: 1000}, nil), 0

@@ -138,7 +138,7 @@ func TestHellosOfOneAgentAreBounded(t *testing.T) {
 	}
 }
 
-// PodLister come and go, each with its own name.
+// Pods come and go, each with its own name.
 func TestAgentsWhoseHellosAreCountedAreBounded(t *testing.T) {
 	limits := Limits{}.withDefaults()
 	r, now := newRegistry(limits), time.Now()

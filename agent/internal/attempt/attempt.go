@@ -177,7 +177,7 @@ func (a *Attempt) finalResult(result Result) Result {
 	if request == nil {
 		return result
 	}
-	// WorkFunc that was only asked to make room and finished in time is finished.
+	// Work that was only asked to make room and finished in time is finished.
 	if request.Outcome == linkv1.Outcome_OUTCOME_HANDED_BACK && result.Outcome == linkv1.Outcome_OUTCOME_SUCCEEDED {
 		return result
 	}

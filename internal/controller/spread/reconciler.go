@@ -3,7 +3,7 @@
 //
 // It promises:
 //   - Unmanaged workloads cost no reads. Our annotations are removed when a workload stops being managed.
-//   - ListPods are only ever removed, by eviction or, if they never ran or the workload requests it, by deletion; always by UID, and only
+//   - Pods are only ever removed, by eviction or, if they never ran or the workload requests it, by deletion; always by UID, and only
 //     where admission places their replacement.
 //   - An eviction that a disruption budget refuses is not requested again before the budget changes or some time has passed.
 //   - The state of a workload is written in one patch of its own annotations, when they change. A stable workload causes no request at

@@ -1,7 +1,7 @@
 // Package assign distributes the standing jobs of a pool among its workers, and hands them over so that no job ever has two owners.
 //
 // It promises:
-//   - The same input gives the same answer. Workers are identified by ordinal, regardless of input order. JobList are ordered by their
+//   - The same input gives the same answer. Workers are identified by ordinal, regardless of input order. Jobs are ordered by their
 //     position in the list; Hashed uses only their names. The previous revision is part of the input: Sticky depends on it, and so does
 //     which workers have joined.
 //   - Every job is on exactly one worker, or is unassigned with a reason that can be shown to users.

@@ -131,7 +131,7 @@ func commonSuffix(a, b []Job) (same int) {
 	return same
 }
 
-// sameMemory reports whether two pieces are the same bits, including the addresses of names. It compares at memory speed. JobList that are
+// sameMemory reports whether two pieces are the same bits, including the addresses of names. It compares at memory speed. Jobs that are
 // not identical can still be equal, if their names were read again.
 func sameMemory(a, b []Job) bool { return bytes.Equal(rawBytes(a), rawBytes(b)) }
 

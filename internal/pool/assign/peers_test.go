@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// peers are well-known families of algorithms, with the standard library only, for comparison with BenchmarkFirst. WithList
+// peers are well-known families of algorithms, with the standard library only, for comparison with BenchmarkFirst. Published
 // implementations are in test/bench/peers, a separate module.
 var peers = []struct {
 	name string

@@ -154,7 +154,7 @@ func (s *solver) sortPositions(jobs []int32) []int32 {
 	return jobs
 }
 
-// newlyUnplaced returns shared jobs without a seat that are new or whose worker is gone. JobList that were unassigned before may be missing.
+// newlyUnplaced returns shared jobs without a seat that are new or whose worker is gone. Jobs that were unassigned before may be missing.
 func (s *solver) newlyUnplaced() []int32 {
 	unplaced := slices.Concat(append(s.orphans, s.addedJobs)...)
 	unplaced = slices.DeleteFunc(unplaced, func(job int32) bool { return s.list.jobs[job].Dedicated })

@@ -117,7 +117,7 @@ func isNodeReady(node *corev1.Node) bool {
 	return false
 }
 
-// mustLeave reports whether pods with these tolerations have to leave a node. PodLister that tolerate every notice would come back to it. On a
+// mustLeave reports whether pods with these tolerations have to leave a node. Pods that tolerate every notice would come back to it. On a
 // node that is down no pod serves, whatever it tolerates.
 func (n Node) mustLeave(tolerations []corev1.Toleration) bool {
 	return n.Notice != "" && (n.Notice == deletionNotice || n.NotReady || len(n.untoleratedNotices(tolerations)) > 0)

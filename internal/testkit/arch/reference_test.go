@@ -81,3 +81,28 @@ func literals(t *testing.T, pattern *regexp.Regexp, chosen func(file) bool) []st
 	slices.Sort(found)
 	return slices.Compact(found)
 }
+
+// The invariants in ARCHITECTURE.md name the tests that fail without them.
+func TestArchitectureNamesTestsThatExist(t *testing.T) {
+	read, err := readTree(os.DirFS(root(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	exist := map[string]bool{}
+	for _, f := range read.files {
+		for _, declaration := range f.syntax.Decls {
+			if function, is := declaration.(*ast.FuncDecl); is && f.test {
+				exist[function.Name.Name] = true
+			}
+		}
+	}
+	named := regexp.MustCompile("`(Test[A-Za-z0-9_]+)`").FindAllStringSubmatch(readText(t, "ARCHITECTURE.md"), -1)
+	if len(named) < 50 {
+		t.Errorf("found %d names of tests", len(named))
+	}
+	for _, match := range named {
+		if !exist[match[1]] {
+			t.Errorf("ARCHITECTURE.md names %s, which does not exist", match[1])
+		}
+	}
+}

@@ -75,7 +75,7 @@ func TestAdmissionExcludesTheOperatorNamespace(t *testing.T) {
 	}
 }
 
-// Resource the operator answers for a namespace of the cluster could change its pods, and what it does not answer could keep them from being created. The
+// What the operator answers for a namespace of the cluster could change its pods, and what it does not answer could keep them from being created. The
 // policy operator-fence.swarm.io keeps the operator from writing there, and from changing these conditions.
 func TestAdmissionExcludesSystemNamespaces(t *testing.T) {
 	for operatorNamespace, objects := range installations(t) {

@@ -19,7 +19,7 @@ import (
 const (
 	// SystemNamespace is the namespace where `make install` puts the operator.
 	SystemNamespace  = "swarm-system"
-	operatorName     = "swarm-operator" // its OperatorDeployment, its Lease and its program
+	operatorName     = "swarm-operator" // its Deployment, its Lease and its program
 	operatorSelector = "app.kubernetes.io/name=swarm-operator"
 )
 
