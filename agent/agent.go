@@ -154,8 +154,9 @@ func (c Config) log() *slog.Logger {
 	return c.Log
 }
 
-// writeTerminationLog leaves the name of this process where the kubelet finds it: in the status of the container when it has ended. Together with
-// the name in Hello it proves to the operator which process has ended. The kubelet makes the file; without it there is no such proof.
+// writeTerminationLog leaves the name of this process where the kubelet finds it: in the status of the container when it has ended.
+// Together with the name in Hello it proves to the operator which process has ended. The kubelet makes the file; without it there is no
+// such proof.
 func (c Config) writeTerminationLog(process string) {
 	if c.TerminationLog == "" {
 		return

@@ -19,8 +19,8 @@ import (
 // variablePrefix begins the names of the agent's own variables; a program gets only those that are meant for it.
 const variablePrefix = "SWARM_"
 
-// outputTimeout is how long a program waits while its standard error is not read. It is shorter than the time after which the pipes of a program that
-// has ended are closed, so no attempt ends late.
+// outputTimeout is how long a program waits while its standard error is not read. It is shorter than the time after which the pipes of a
+// program that has ended are closed, so no attempt ends late.
 const outputTimeout = 250 * time.Millisecond
 
 // programOutput is where programs' standard error is copied to. It belongs to the whole process.

@@ -88,7 +88,8 @@ func TestProgramGetsTheTaskInItsEnvironment(t *testing.T) {
 	a.send(t, linktest.Peers("research-coder-1", "research-analyst-0"))
 	attempt := linktest.Attempt("t", 1)
 	attempt.Item, attempt.Attempt = proto.Int32(41), 3
-	a.send(t, linktest.AssignWith(&linkv1.Assign{Attempt: attempt, Environment: map[string]string{"OF_THE_TASK": "1", "SWARM_AGENT": "forged"}}))
+	a.send(t, linktest.AssignWith(&linkv1.Assign{Attempt: attempt,
+		Environment: map[string]string{"OF_THE_TASK": "1", "SWARM_AGENT": "forged"}}))
 	got := string(a.AwaitResult(t, 1, 1).GetValue())
 	want := `"` + strings.Join([]string{
 		"OF_THE_CONTAINER=yes", "OF_THE_TASK=1",
@@ -104,7 +105,8 @@ func TestProgramGetsTheTaskInItsEnvironment(t *testing.T) {
 		t.Errorf("journal %v", lines)
 	}
 	a.send(t, linktest.Acknowledge(attempt))
-	linktest.Eventually(t, "the acknowledgement is in the journal", func() bool { return slices.ContainsFunc(a.readJournal(t), isAcknowledgementOfItem41) })
+	linktest.Eventually(t, "the acknowledgement is in the journal",
+		func() bool { return slices.ContainsFunc(a.readJournal(t), isAcknowledgementOfItem41) })
 }
 
 func isAcknowledgementOfItem41(entry journalEntry) bool {
@@ -146,10 +148,12 @@ func TestLimitsOfTimeEndAnAttempt(t *testing.T) {
 		outcome linkv1.Outcome
 		message string
 	}{
-		"it runs too long":       {&linkv1.Assign{RunTimeout: durationpb.New(limit)}, `sleep 1000`, failed, "ran longer than its limit of 150ms"},
-		"it is silent":           {&linkv1.Assign{ProgressTimeout: durationpb.New(limit)}, `sleep 1000`, failed, "no progress for 150ms"},
-		"it ignores the request": {&linkv1.Assign{RunTimeout: durationpb.New(limit), Grace: durationpb.New(limit)}, `trap '' TERM; while :; do sleep 1000; done`, failed, "ran longer"},
-		"it speaks often enough": {&linkv1.Assign{ProgressTimeout: durationpb.New(4 * limit)}, `for i in 1 2 3 4 5 6 7 8; do echo $i >$SWARM_PROGRESS; sleep 0.1; done`, succeeded, ""},
+		"it runs too long": {&linkv1.Assign{RunTimeout: durationpb.New(limit)}, `sleep 1000`, failed, "ran longer than its limit of 150ms"},
+		"it is silent":     {&linkv1.Assign{ProgressTimeout: durationpb.New(limit)}, `sleep 1000`, failed, "no progress for 150ms"},
+		"it ignores the request": {&linkv1.Assign{RunTimeout: durationpb.New(limit), Grace: durationpb.New(limit)},
+			`trap '' TERM; while :; do sleep 1000; done`, failed, "ran longer"},
+		"it speaks often enough": {&linkv1.Assign{ProgressTimeout: durationpb.New(4 * limit)},
+			`for i in 1 2 3 4 5 6 7 8; do echo $i >$SWARM_PROGRESS; sleep 0.1; done`, succeeded, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -174,11 +178,14 @@ func TestCancel(t *testing.T) {
 		back   bool
 		want   linkv1.Outcome
 	}{
-		"a program that heeds SIGTERM":          {`trap 'exit 0' TERM; echo 1 >$SWARM_PROGRESS; sleep 1000 & wait`, time.Hour, false, cancelled},
-		"a program that ignores it":             {`trap '' TERM; echo 1 >$SWARM_PROGRESS; while :; do sleep 1000; done`, 100 * time.Millisecond, false, cancelled},
-		"work that is handed back":              {`echo 1 >$SWARM_PROGRESS; sleep 1000`, time.Hour, true, handedBack},
-		"work that finishes instead":            {`trap 'echo 7; exit 0' TERM; echo 1 >$SWARM_PROGRESS; sleep 1000 & wait`, time.Hour, true, succeeded},
-		"children that ignore SIGTERM die, too": {`echo 1 >$SWARM_PROGRESS; bash -c "trap '' TERM; sleep 1000; sleep 1000"`, 100 * time.Millisecond, false, cancelled},
+		"a program that heeds SIGTERM": {`trap 'exit 0' TERM; echo 1 >$SWARM_PROGRESS; sleep 1000 & wait`, time.Hour, false, cancelled},
+		"a program that ignores it": {`trap '' TERM; echo 1 >$SWARM_PROGRESS; while :; do sleep 1000; done`, 100 * time.Millisecond,
+			false, cancelled},
+		"work that is handed back": {`echo 1 >$SWARM_PROGRESS; sleep 1000`, time.Hour, true, handedBack},
+		"work that finishes instead": {`trap 'echo 7; exit 0' TERM; echo 1 >$SWARM_PROGRESS; sleep 1000 & wait`, time.Hour, true,
+			succeeded},
+		"children that ignore SIGTERM die, too": {`echo 1 >$SWARM_PROGRESS; bash -c "trap '' TERM; sleep 1000; sleep 1000"`,
+			100 * time.Millisecond, false, cancelled},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

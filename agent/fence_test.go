@@ -22,8 +22,8 @@ import (
 
 const lease = 3 * time.Second
 
-// ignoreSIGTERMWithChild notes when it is asked to stop, does not, and has a child that does not listen at all. Its progress has the agent look at the
-// clock.
+// ignoreSIGTERMWithChild notes when it is asked to stop, does not, and has a child that does not listen at all. Its progress has the agent
+// look at the clock.
 const ignoreSIGTERMWithChild = `trap 'echo 1 >$SWARM_STATE/term' TERM
 	bash -c "trap '' TERM; while :; do sleep 0.05; done" &
 	echo $$ $! >$SWARM_STATE/pids

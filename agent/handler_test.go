@@ -58,7 +58,8 @@ func TestHandlerInGo(t *testing.T) {
 			a.start(t, agent.HandlerFunc(c.handler))
 			a.AwaitCredit(t, 2)
 			result := a.runTask(t, `{"number": 21}`)
-			if result.GetOutcome() != c.outcome || string(result.GetValue()) != c.value || result.GetReason() != c.reason || !strings.Contains(result.GetMessage(), c.message) {
+			if result.GetOutcome() != c.outcome || string(result.GetValue()) != c.value || result.GetReason() != c.reason ||
+				!strings.Contains(result.GetMessage(), c.message) {
 				t.Errorf("got %v", result)
 			}
 		})

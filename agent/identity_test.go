@@ -31,7 +31,9 @@ func TestHelloNamesTheProcessAndTheConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.start(t, a.scriptHandler(t, `echo 1`))
-	next := a.Await(t, 1, "another process", func(e linktest.Event) bool { return e.Hello != nil && e.Hello.GetProcess() != first.GetProcess() })
+	next := a.Await(t, 1, "another process", func(e linktest.Event) bool {
+		return e.Hello != nil && e.Hello.GetProcess() != first.GetProcess()
+	})
 	if next.Hello.GetConnection() != 1 {
 		t.Errorf("the first connection of a process has number %d", next.Hello.GetConnection())
 	}

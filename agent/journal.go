@@ -16,8 +16,8 @@ import (
 // flushTimeout is how long the end of an agent waits for logs and journal to be written.
 const flushTimeout = time.Second
 
-// journal writes a line for each start and finish of an attempt, and for each acknowledgement of a result, as this agent saw them: a witness
-// that does not depend on what reached the operator.
+// journal writes a line for each start and finish of an attempt, and for each acknowledgement of a result, as this agent saw them: a
+// witness that does not depend on what reached the operator.
 type journal struct {
 	writer io.Writer
 	agent  string

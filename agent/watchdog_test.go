@@ -112,8 +112,9 @@ func TestAStuckAgentIsFenced(t *testing.T) {
 	a.assertFenced(t, pid)
 }
 
-// F9: the machine was suspended. The time since boot has jumped, timers have not: those of the lease would be an hour late. The agent's main
-// goroutine is stuck, because it would look at the clock before its next heartbeat. How soon the watchdog looks is shown in its package.
+// F9: the machine was suspended. The time since boot has jumped, timers have not: those of the lease would be an hour late. The agent's
+// main goroutine is stuck, because it would look at the clock before its next heartbeat. How soon the watchdog looks is shown in its
+// package.
 func TestASuspendedMachineIsFencedWhenItWakes(t *testing.T) {
 	t.Parallel()
 	a, log := newTestAgent(t, linktest.WithLease(time.Hour)), &stuck.Pipe{}

@@ -60,8 +60,8 @@ func New[T client.Object](operator *Operator, name string) *Builder[T] {
 	return &Builder[T]{operator: operator, name: name, concurrency: 1, namespaces: &activeNamespaces{}}
 }
 
-// Secondary lets a kind have this controller and another. Use it only if the two controllers write different parts of the object: kit cannot
-// check this, and two that write the same part undo each other's work.
+// Secondary lets a kind have this controller and another. Use it only if the two controllers write different parts of the object: kit
+// cannot check this, and two that write the same part undo each other's work.
 func (b *Builder[T]) Secondary() *Builder[T] {
 	b.secondary = true
 	return b
@@ -153,7 +153,8 @@ func (b *Builder[T]) OnOutOfScope(forget func(name types.NamespacedName)) *Build
 	return b
 }
 
-// OnPaused is called, instead of the reconciler, for an object that its annotation pauses. It may change what is kept in memory, and writes nothing.
+// OnPaused is called, instead of the reconciler, for an object that its annotation pauses. It may change what is kept in memory, and writes
+// nothing.
 func (b *Builder[T]) OnPaused(onPaused func(name types.NamespacedName)) *Builder[T] {
 	b.onPaused = onPaused
 	return b
@@ -192,7 +193,8 @@ func (b *Builder[T]) newAdapter(reconciler Reconciler[T]) *adapter[T] {
 	b.finalizer.includeDeleting = b.includeDeleting
 	return &adapter[T]{
 		name: b.name, client: b.operator.GetClient(), reconciler: reconciler,
-		filters: filters, finalizer: &b.finalizer, resync: b.resync, onDeleted: b.onDeleted, inFlight: &b.operator.inFlight, namespaces: b.namespaces,
+		filters: filters, finalizer: &b.finalizer, resync: b.resync, onDeleted: b.onDeleted, inFlight: &b.operator.inFlight,
+		namespaces: b.namespaces,
 	}
 }
 
@@ -225,7 +227,8 @@ func (b *Builder[T]) controllerBuilder() *builder.Builder {
 	return ctrl
 }
 
-func (b *Builder[T]) newQueue(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
+func (b *Builder[T]) newQueue(name string,
+	limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
 	return newFairQueue(name, limiter, newFairOrder(b.concurrency, b.namespaces))
 }
 
@@ -239,8 +242,8 @@ var deletionStarted = predicate.Funcs{
 	GenericFunc: func(event.GenericEvent) bool { return false },
 }
 
-// watchScope reconciles what may have come into scope: when a namespace has other labels, and when the selector is another. It also reconciles what is in a
-// namespace that is being deleted.
+// watchScope reconciles what may have come into scope: when a namespace has other labels, and when the selector is another. It also
+// reconciles what is in a namespace that is being deleted.
 func (b *Builder[T]) watchScope(ctrl *builder.Builder) {
 	enqueueAll := handler.EnqueueRequestsFromMapFunc(requestsIn[T](b.operator.GetClient(), b.operator.GetScheme()))
 	for _, kind := range b.scope.watchedKinds {

@@ -33,12 +33,16 @@ func TestChanges(t *testing.T) {
 		"conditions wiped": {deployment(same), deployment(func(d *appsv1.Deployment) { d.Status.Conditions = nil }), true},
 		"spec":             {deployment(same), deployment(func(d *appsv1.Deployment) { d.Generation = 2 }), true},
 		"labels":           {deployment(same), deployment(func(d *appsv1.Deployment) { d.Labels = nil }), true},
-		"annotations":      {deployment(same), deployment(func(d *appsv1.Deployment) { d.Annotations = map[string]string{"swarm.io/reconcile-at": "now"} }), true},
-		"deletion":         {deployment(same), deployment(func(d *appsv1.Deployment) { d.DeletionTimestamp = &now }), true},
+		"annotations": {deployment(same), deployment(func(d *appsv1.Deployment) {
+			d.Annotations = map[string]string{"swarm.io/reconcile-at": "now"}
+		}), true},
+		"deletion": {deployment(same), deployment(func(d *appsv1.Deployment) { d.DeletionTimestamp = &now }), true},
 		"data of a kind without generation": {
-			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "1"}}, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "2"}}, true},
+			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "1"}},
+			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "2"}}, true},
 		"resync of a kind without generation": {
-			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "1"}}, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "1"}}, false},
+			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "1"}},
+			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "1"}}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if heard := Changes().Update(event.UpdateEvent{ObjectOld: test.before, ObjectNew: test.after}); heard != test.heard {

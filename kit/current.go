@@ -62,7 +62,8 @@ func awaitCurrent(ctx context.Context, live, cached client.Reader, gvk schema.Gr
 		compareCtx, cancel := context.WithTimeout(ctx, relistInterval)
 		defer cancel()
 		err = wait.PollUntilContextCancel(compareCtx, compareInterval, true, func(ctx context.Context) (bool, error) {
-			inCache, err := readCachedVersions(ctx, cached, kind.List, slices.Concat(kind.Options, []client.ListOption{client.UnsafeDisableDeepCopy}))
+			inCache, err := readCachedVersions(ctx, cached, kind.List,
+				slices.Concat(kind.Options, []client.ListOption{client.UnsafeDisableDeepCopy}))
 			return err == nil && stored.isReachedBy(inCache), err
 		})
 		if compareCtx.Err() != nil {
@@ -126,9 +127,11 @@ func readStoredVersions(ctx context.Context, live client.Reader, gvk schema.Grou
 }
 
 // addPages adds what the API server holds, page by page.
-func (s versionSnapshot) addPages(ctx context.Context, live client.Reader, page *metav1.PartialObjectMetadataList, options []client.ListOption) error {
+func (s versionSnapshot) addPages(ctx context.Context, live client.Reader, page *metav1.PartialObjectMetadataList,
+	options []client.ListOption) error {
 	for {
-		if err := live.List(ctx, page, slices.Concat(options, []client.ListOption{client.Limit(pageSize), client.Continue(page.Continue)})...); err != nil {
+		if err := live.List(ctx, page, slices.Concat(options, []client.ListOption{client.Limit(pageSize),
+			client.Continue(page.Continue)})...); err != nil {
 			return fmt.Errorf("list %s: %w", page.Kind, err)
 		}
 		for n := range page.Items {
@@ -141,7 +144,8 @@ func (s versionSnapshot) addPages(ctx context.Context, live client.Reader, page 
 }
 
 // readCachedVersions reads the cache.
-func readCachedVersions(ctx context.Context, cached client.Reader, list client.ObjectList, options []client.ListOption) (versionSnapshot, error) {
+func readCachedVersions(ctx context.Context, cached client.Reader, list client.ObjectList, options []client.ListOption) (versionSnapshot,
+	error) {
 	result := versionSnapshot{versions: map[types.UID]objectVersion{}}
 	if err := cached.List(ctx, list, options...); err != nil {
 		return result, fmt.Errorf("list %T: %w", list, err)

@@ -74,7 +74,8 @@ func TestCacheIsCurrentWhenItHoldsWhatIsStored(t *testing.T) {
 
 func TestCacheThatCatchesUpIsNoticed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		live, cache := &versionedPods{version: "10", pods: []corev1.Pod{storedPod("a", "5")}, err: errors.New("the API server is away")}, &versionedPods{}
+		live, cache := &versionedPods{version: "10", pods: []corev1.Pod{storedPod("a", "5")}, err: errors.New("the API server is away")},
+			&versionedPods{}
 		began := time.Now()
 		time.AfterFunc(5*time.Second, func() { live.err = nil })
 		time.AfterFunc(8*time.Second+10*time.Millisecond, func() { cache.pods = live.pods })

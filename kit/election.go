@@ -62,7 +62,8 @@ func (e Election) configureManager(config *rest.Config, options *manager.Options
 	options.LeaderElection = true
 	options.LeaderElectionID = e.Name
 	options.LeaderElectionReleaseOnCancel = true
-	options.LeaderElectionResourceLockInterface = &leaseLock{Interface: resourceLock, leadership: leadership, ready: ready, forced: e.Forced, terms: e.Terms}
+	options.LeaderElectionResourceLockInterface = &leaseLock{Interface: resourceLock, leadership: leadership, ready: ready, forced: e.Forced,
+		terms: e.Terms}
 	options.LeaseDuration, options.RenewDeadline, options.RetryPeriod = &lease, &renew, &retry
 	return nil
 }
@@ -131,8 +132,8 @@ func (l *leaseLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord
 	return record, raw, nil
 }
 
-// Create begins with term 1, or above the newest term that was claimed, because the Lease may have been deleted. Its former holder may not know yet.
-// A leader whose Lease was deleted makes it again if no other process can have held it since.
+// Create begins with term 1, or above the newest term that was claimed, because the Lease may have been deleted. Its former holder may not
+// know yet. A leader whose Lease was deleted makes it again if no other process can have held it since.
 func (l *leaseLock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	newest, err := l.newestTerm(ctx)
 	switch {
@@ -164,7 +165,8 @@ func (l *leaseLock) Update(ctx context.Context, record resourcelock.LeaderElecti
 	return l.write(ctx, record, l.Interface.Update)
 }
 
-func (l *leaseLock) write(ctx context.Context, record resourcelock.LeaderElectionRecord, send func(context.Context, resourcelock.LeaderElectionRecord) error) error {
+func (l *leaseLock) write(ctx context.Context, record resourcelock.LeaderElectionRecord,
+	send func(context.Context, resourcelock.LeaderElectionRecord) error) error {
 	if err := l.assignTerm(ctx, &record); err != nil {
 		return err
 	}

@@ -51,7 +51,8 @@ func (r *limitedRecorder) Eventf(regarding, related runtime.Object, kind, reason
 // AnnotatedEventf implements recorder.EventRecorder.
 //
 //nolint:revive // the recorder's interface has that many arguments
-func (r *limitedRecorder) AnnotatedEventf(regarding, related runtime.Object, annotations map[string]string, kind, reason, action, note string, arguments ...any) {
+func (r *limitedRecorder) AnnotatedEventf(regarding, related runtime.Object, annotations map[string]string,
+	kind, reason, action, note string, arguments ...any) {
 	if r.allows(regarding) {
 		r.recorder.AnnotatedEventf(regarding, related, annotations, kind, reason, action, note, arguments...)
 	}

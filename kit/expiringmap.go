@@ -2,9 +2,9 @@ package kit
 
 import "time"
 
-// ExpiringMap is a map whose entries are forgotten: each is kept for at least MinTTL after it was put, and for at most twice as long. It holds two
-// generations and drops the older one as a whole, so remembering costs the same however many entries there are. It is not safe for
-// concurrent use.
+// ExpiringMap is a map whose entries are forgotten: each is kept for at least MinTTL after it was put, and for at most twice as long. It
+// holds two generations and drops the older one as a whole, so remembering costs the same however many entries there are. It is not safe
+// for concurrent use.
 type ExpiringMap[K comparable, V any] struct {
 	MinTTL time.Duration
 

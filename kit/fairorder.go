@@ -9,8 +9,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// fairOrder are the keys of a fairQueue that are due, in their order: by priority, and of one priority in turns between namespaces. They implement client-go's
-// workqueue.Queue. Its user locks them.
+// fairOrder are the keys of a fairQueue that are due, in their order: by priority, and of one priority in turns between namespaces. They
+// implement client-go's workqueue.Queue. Its user locks them.
 type fairOrder struct {
 	workers    int
 	namespaces *activeNamespaces
@@ -44,7 +44,8 @@ type position struct {
 
 func newFairOrder(workers int, namespaces *activeNamespaces) *fairOrder {
 	return &fairOrder{
-		workers: workers, namespaces: namespaces, busyByNamespace: map[string]int{}, priorities: map[reconcile.Request]int{}, positions: map[reconcile.Request]position{},
+		workers: workers, namespaces: namespaces, busyByNamespace: map[string]int{}, priorities: map[reconcile.Request]int{},
+		positions: map[reconcile.Request]position{},
 	}
 }
 
@@ -128,7 +129,9 @@ func (t *fairOrder) mayRun(namespace string) bool {
 }
 
 func (t *fairOrder) level(priority int) *priorityLevel {
-	at, found := slices.BinarySearchFunc(t.levels, priority, func(level *priorityLevel, priority int) int { return cmp.Compare(priority, level.priority) })
+	at, found := slices.BinarySearchFunc(t.levels, priority, func(level *priorityLevel, priority int) int {
+		return cmp.Compare(priority, level.priority)
+	})
 	if !found {
 		t.levels = slices.Insert(t.levels, at, &priorityLevel{priority: priority, flows: map[string]*list.Element{}})
 	}

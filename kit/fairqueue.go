@@ -38,7 +38,8 @@ func newFairQueue(name string, limiter workqueue.TypedRateLimiter[reconcile.Requ
 		limiter: limiter, order: order,
 		delayed: priorityqueue.New("", func(o *priorityqueue.Opts[reconcile.Request]) { o.RateLimiter = limiter }),
 		due:     workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[reconcile.Request]{Name: name, Queue: order}),
-		retries: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[reconcile.Request]{Name: name, Queue: discardQueue{}}),
+		retries: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[reconcile.Request]{Name: name,
+			Queue: discardQueue{}}),
 	}
 	q.ready = sync.NewCond(&q.mu)
 	go q.moveDueKeys()
@@ -129,7 +130,8 @@ func (q *fairQueue) Get() (reconcile.Request, bool) {
 	return key, shutdown
 }
 
-// GetWithPriority waits for a key that the caller may have. It must be given back by Done. No key is handed out any more once the queue is shut down.
+// GetWithPriority waits for a key that the caller may have. It must be given back by Done. No key is handed out any more once the queue is
+// shut down.
 func (q *fairQueue) GetWithPriority() (key reconcile.Request, priority int, shutdown bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -88,7 +88,8 @@ type fencedSubResource struct {
 	fence fence
 }
 
-func (c *fencedSubResource) Create(ctx context.Context, object, subResource client.Object, options ...client.SubResourceCreateOption) error {
+func (c *fencedSubResource) Create(ctx context.Context, object, subResource client.Object,
+	options ...client.SubResourceCreateOption) error {
 	return c.fence.do(ctx, func(ctx context.Context) error {
 		return c.SubResourceClient.Create(ctx, object, subResource, options...)
 	})
@@ -98,7 +99,8 @@ func (c *fencedSubResource) Update(ctx context.Context, object client.Object, op
 	return c.fence.do(ctx, func(ctx context.Context) error { return c.SubResourceClient.Update(ctx, object, options...) })
 }
 
-func (c *fencedSubResource) Patch(ctx context.Context, object client.Object, patch client.Patch, options ...client.SubResourcePatchOption) error {
+func (c *fencedSubResource) Patch(ctx context.Context, object client.Object, patch client.Patch,
+	options ...client.SubResourcePatchOption) error {
 	return c.fence.do(ctx, func(ctx context.Context) error {
 		return c.SubResourceClient.Patch(ctx, object, patch, options...)
 	})

@@ -104,7 +104,8 @@ func TestReadsAreFree(t *testing.T) {
 
 func TestClientOfAManagerIsFenced(t *testing.T) {
 	l, refused := newLeadership(Election{Identity: "pod-1"}), errors.New("refused")
-	made, err := fenceNewClient(func(*rest.Config, client.Options) (client.Client, error) { return newReachedClient(), nil }, l)(&rest.Config{},
+	made, err := fenceNewClient(func(*rest.Config, client.Options) (client.Client, error) { return newReachedClient(), nil },
+		l)(&rest.Config{},
 		client.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -112,7 +113,8 @@ func TestClientOfAManagerIsFenced(t *testing.T) {
 	if err := made.Create(t.Context(), &corev1.Pod{}); !errors.Is(err, ErrNotLeading) {
 		t.Errorf("got %v", err)
 	}
-	_, err = fenceNewClient(func(*rest.Config, client.Options) (client.Client, error) { return nil, refused }, l)(&rest.Config{}, client.Options{})
+	_, err = fenceNewClient(func(*rest.Config, client.Options) (client.Client, error) { return nil, refused }, l)(&rest.Config{},
+		client.Options{})
 	if !errors.Is(err, refused) {
 		t.Errorf("got %v", err)
 	}

@@ -21,7 +21,8 @@ import (
 const unreachableRetryInterval = time.Second
 
 // newInformerFunc returns what makes informers that report the objects they no longer hold.
-func newInformerFunc(onUncached func(client.Object)) func(cache.ListerWatcher, runtime.Object, time.Duration, cache.Indexers) cache.SharedIndexInformer {
+func newInformerFunc(onUncached func(client.Object)) func(cache.ListerWatcher, runtime.Object, time.Duration,
+	cache.Indexers) cache.SharedIndexInformer {
 	if onUncached == nil {
 		return newInformer
 	}
@@ -40,21 +41,25 @@ func newInformerFunc(onUncached func(client.Object)) func(cache.ListerWatcher, r
 	}
 }
 
-// newInformer makes an informer that finds an API server soon after it has come back. A reflector waits for up to a minute by then, and a new
-// leader does nothing before its caches are current.
-func newInformer(source cache.ListerWatcher, object runtime.Object, resync time.Duration, indexers cache.Indexers) cache.SharedIndexInformer {
+// newInformer makes an informer that finds an API server soon after it has come back. A reflector waits for up to a minute by then, and a
+// new leader does nothing before its caches are current.
+func newInformer(source cache.ListerWatcher, object runtime.Object, resync time.Duration,
+	indexers cache.Indexers) cache.SharedIndexInformer {
 	listerWatcher := cache.ToListerWatcherWithContext(source)
 	return cache.NewSharedIndexInformer(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			return retryUntilAnswered(ctx, shouldRetryList, func() (runtime.Object, error) { return listerWatcher.ListWithContext(ctx, options) })
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (apiwatch.Interface, error) {
-			return retryUntilAnswered(ctx, shouldRetryWatch, func() (apiwatch.Interface, error) { return listerWatcher.WatchWithContext(ctx, options) })
+			return retryUntilAnswered(ctx, shouldRetryWatch, func() (apiwatch.Interface, error) {
+				return listerWatcher.WatchWithContext(ctx, options)
+			})
 		},
 	}, object, resync, indexers)
 }
 
-// retryUntilAnswered repeats a request that no API server has decided about. What one has decided, errors included, is the reflector's business.
+// retryUntilAnswered repeats a request that no API server has decided about. What one has decided, errors included, is the reflector's
+// business.
 func retryUntilAnswered[R any](ctx context.Context, shouldRetry func(error) bool, request func() (R, error)) (R, error) {
 	logged := false
 	for {
@@ -74,8 +79,8 @@ func retryUntilAnswered[R any](ctx context.Context, shouldRetry func(error) bool
 	}
 }
 
-// shouldRetryWatch reports whether a watch is to be repeated. One that fails with an internal error is not: if the watch was to begin with a list, the
-// reflector lists instead.
+// shouldRetryWatch reports whether a watch is to be repeated. One that fails with an internal error is not: if the watch was to begin with
+// a list, the reflector lists instead.
 func shouldRetryWatch(err error) bool { return !isAnswered(err) }
 
 // shouldRetryList reports whether a list is to be repeated. An API server that has lost etcd answers with an internal error.
@@ -86,8 +91,8 @@ func isInternalError(err error) bool {
 	return errors.As(err, &status) && status.Status().Code == http.StatusInternalServerError
 }
 
-// isAnswered reports whether an API server has decided about a request. A load balancer without a backend, an API server without etcd and one
-// that sheds load (priority and fairness) answer as well, but only that the request has to be made again.
+// isAnswered reports whether an API server has decided about a request. A load balancer without a backend, an API server without etcd and
+// one that sheds load (priority and fairness) answer as well, but only that the request has to be made again.
 func isAnswered(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {

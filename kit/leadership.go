@@ -60,8 +60,8 @@ func (l *Leadership) Holder() string {
 	return l.holder
 }
 
-// observeHolder notes the holder of the Lease. Once that is another process, it may have begun to act: this one ends at once, and not with its
-// deadline.
+// observeHolder notes the holder of the Lease. Once that is another process, it may have begun to act: this one ends at once, and not with
+// its deadline.
 func (l *Leadership) observeHolder(holder string) {
 	l.lock.Lock()
 	defer l.lock.Unlock()
@@ -71,8 +71,8 @@ func (l *Leadership) observeHolder(holder string) {
 	}
 }
 
-// SoleLeaderFrom is the time from which no other process can believe that it leads. It is that of winning, unless the Lease was deleted or taken by
-// force: then a former leader may go on until its own deadline.
+// SoleLeaderFrom is the time from which no other process can believe that it leads. It is that of winning, unless the Lease was deleted or
+// taken by force: then a former leader may go on until its own deadline.
 func (l *Leadership) SoleLeaderFrom() time.Time {
 	l.lock.Lock()
 	defer l.lock.Unlock()
@@ -117,7 +117,8 @@ func (l *Leadership) fresh() bool {
 // renewalAge is that of the last renewal, by the clock that shows most: too old is safe and too young is not.
 func (l *Leadership) renewalAge() time.Duration { return l.clock().Since(l.renewed) }
 
-// Term grows with every leader: it is the Lease's count of transitions, or above the newest one in Election.Terms; 0 until this process leads.
+// Term grows with every leader: it is the Lease's count of transitions, or above the newest one in Election.Terms; 0 until this process
+// leads.
 func (l *Leadership) Term() int64 {
 	l.lock.Lock()
 	defer l.lock.Unlock()

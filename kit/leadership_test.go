@@ -259,7 +259,8 @@ func TestTermIsNeverNoughtAndStaysRaised(t *testing.T) {
 		t.Errorf("term %d, transitions %d", l.leadership.Term(), inner.record.LeaderTransitions)
 	}
 	l.leadership.RaiseTerm(41)
-	if err := l.Update(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: l.Identity()}); err != nil || inner.record.LeaderTransitions != 42 {
+	if err := l.Update(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: l.Identity()}); err != nil ||
+		inner.record.LeaderTransitions != 42 {
 		t.Errorf("transitions %d: %v", inner.record.LeaderTransitions, err)
 	}
 }
@@ -367,7 +368,8 @@ func TestLeaderIsAloneAtOnceUnlessAnotherMayGoOn(t *testing.T) {
 			if err := l.Update(t.Context(), won); err != nil {
 				t.Fatal(err)
 			}
-			if got := l.leadership.HasPredecessor(); got != (c.contested > 0 && !c.created) { // without stored terms, the first Lease and a deleted one look alike
+			if got := l.leadership.HasPredecessor(); got != (c.contested > 0 &&
+				!c.created) { // without stored terms, the first Lease and a deleted one look alike
 				t.Errorf("%s: succeeds another leader: %t", name, got)
 			}
 			if got := l.leadership.SoleLeaderFrom().Sub(time.Now().Add(-time.Second)); got != c.contested {

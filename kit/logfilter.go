@@ -10,8 +10,8 @@ import (
 )
 
 // logFilter keeps errors out of the log that are none:
-//   - When a manager is asked to stop it gives the Lease back, and now and then logs that as if it had lost it. When it does lose it, Start returns
-//     the error.
+//   - When a manager is asked to stop it gives the Lease back, and now and then logs that as if it had lost it. When it does lose it, Start
+//     returns the error.
 //   - A request whose caller has cancelled it, as at every stop, has not failed. The caller gets the error as well.
 //   - A Lease that is left to expire, or that another replica was faster to take, is logged as information.
 type logFilter struct{ logr.LogSink }
@@ -43,7 +43,8 @@ func (o logFilter) Error(err error, message string, keysAndValues ...any) {
 
 // isLostLeaseRace reports whether the elector has found that another replica was faster, which happens whenever two of them start together.
 func isLostLeaseRace(err error, message string) bool {
-	return message == "Error initially creating lease lock" && apierrors.IsAlreadyExists(err) || message == "Failed to update lease" && apierrors.IsConflict(err)
+	return message == "Error initially creating lease lock" && apierrors.IsAlreadyExists(err) ||
+		message == "Failed to update lease" && apierrors.IsConflict(err)
 }
 
 // WithValues implements logr.LogSink.

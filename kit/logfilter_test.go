@@ -45,7 +45,8 @@ func TestLeaseThatIsLeftToExpireIsNoError(t *testing.T) {
 	var logged []string
 	logger := withLogFilter(funcr.New(func(_, line string) { logged = append(logged, line) }, funcr.Options{}))
 	logger.Error(errFormerLeader, "Failed to release lease", "lock", "ns/name")
-	if len(logged) != 1 || !strings.Contains(logged[0], `"level"=0 "msg"="Not releasing the lease" "lock"="ns/name" "reason"="a former leader may still act`) {
+	if len(logged) != 1 || !strings.Contains(logged[0],
+		`"level"=0 "msg"="Not releasing the lease" "lock"="ns/name" "reason"="a former leader may still act`) {
 		t.Errorf("said %q", logged)
 	}
 	logger.Error(ErrNotLeading, "Failed to release lease")
@@ -70,7 +71,8 @@ func TestLosingARaceForTheLeaseIsNoError(t *testing.T) {
 		{io.ErrUnexpectedEOF, "Failed to update lease", true},
 	} {
 		var logged []string
-		withLogFilter(funcr.New(func(_, line string) { logged = append(logged, line) }, funcr.Options{})).Error(c.err, c.message, "lock", "ns/name")
+		withLogFilter(funcr.New(func(_, line string) { logged = append(logged, line) }, funcr.Options{})).Error(c.err, c.message, "lock",
+			"ns/name")
 		if len(logged) != 1 || strings.Contains(logged[0], `"error"`) != c.isError || !strings.Contains(logged[0], "ns/name") {
 			t.Errorf("%s, %v: said %q", c.message, c.err, logged)
 		}

@@ -34,20 +34,25 @@ func TestNothingHoldsAnObjectOfANamespaceThatIsDeleted(t *testing.T) {
 		unreadable  error
 		left        []string // finalizers; nil when the object is gone
 	}{
-		"left alone":                        {markDeleted, []filter{leave}, true, nil, nil},
-		"never clean":                       {markDeleted, nil, true, nil, nil},
-		"left alone, namespace stays":       {markDeleted, []filter{leave}, false, nil, []string{testFinalizer}},
-		"never clean, namespace stays":      {markDeleted, nil, false, nil, []string{testFinalizer}},
-		"namespace cannot be read":          {markDeleted, []filter{leave}, true, errRefused, []string{testFinalizer}},
-		"not deleted yet":                   {func(object *corev1.ConfigMap) { object.Finalizers = []string{testFinalizer} }, []filter{leave}, true, nil, []string{testFinalizer}},
-		"held by another controller, too":   {func(object *corev1.ConfigMap) { object.Finalizers = []string{other}; markDeleted(object) }, []filter{leave}, true, nil, []string{other}},
-		"held by another controller, alone": {func(object *corev1.ConfigMap) { markDeleted(object); object.Finalizers = []string{other} }, nil, true, nil, []string{other}},
+		"left alone":                   {markDeleted, []filter{leave}, true, nil, nil},
+		"never clean":                  {markDeleted, nil, true, nil, nil},
+		"left alone, namespace stays":  {markDeleted, []filter{leave}, false, nil, []string{testFinalizer}},
+		"never clean, namespace stays": {markDeleted, nil, false, nil, []string{testFinalizer}},
+		"namespace cannot be read":     {markDeleted, []filter{leave}, true, errRefused, []string{testFinalizer}},
+		"not deleted yet": {func(object *corev1.ConfigMap) { object.Finalizers = []string{testFinalizer} }, []filter{leave},
+			true, nil, []string{testFinalizer}},
+		"held by another controller, too": {func(object *corev1.ConfigMap) { object.Finalizers = []string{other}; markDeleted(object) },
+			[]filter{leave}, true, nil, []string{other}},
+		"held by another controller, alone": {func(object *corev1.ConfigMap) { markDeleted(object); object.Finalizers = []string{other} }, nil,
+			true, nil, []string{other}},
 	} {
 		t.Run(reason, func(t *testing.T) {
 			cluster := fake.NewClientBuilder().WithObjects(configMap("a", c.change)).Build()
 			s := newAdapterHarness(cluster, isDone)
 			s.filters = c.guards
-			s.finalizer.id, s.finalizer.clean = testFinalizer, func(context.Context, *corev1.ConfigMap) (Cleanup, error) { return Pending("Draining"), nil }
+			s.finalizer.id, s.finalizer.clean = testFinalizer, func(context.Context, *corev1.ConfigMap) (Cleanup, error) {
+				return Pending("Draining"), nil
+			}
 			s.finalizer.terminating = func(_ context.Context, namespace string) (bool, error) {
 				return c.terminating && namespace == "demo", c.unreadable
 			}
@@ -123,8 +128,10 @@ func TestScopeOfNamesLearnsByADryRunThatANamespaceIsDeleted(t *testing.T) {
 }
 
 func TestLeftAloneIsLookedAtAgainWhereNamespacesAreNotWatched(t *testing.T) {
-	deleted, staying := configMap("a", func(object *corev1.ConfigMap) { object.Finalizers = []string{testFinalizer}; markDeleted(object) }), configMap("b", nil)
-	asking, watching := &finalizer[*corev1.ConfigMap]{id: testFinalizer, recheckAfter: NewNamedScope("demo").recheckInterval()}, &finalizer[*corev1.ConfigMap]{id: testFinalizer, recheckAfter: NewScope(labels.Nothing()).recheckInterval()}
+	deleted, staying := configMap("a", func(object *corev1.ConfigMap) { object.Finalizers = []string{testFinalizer}; markDeleted(object) }),
+		configMap("b", nil)
+	asking, watching := &finalizer[*corev1.ConfigMap]{id: testFinalizer, recheckAfter: NewNamedScope("demo").recheckInterval()},
+		&finalizer[*corev1.ConfigMap]{id: testFinalizer, recheckAfter: NewScope(labels.Nothing()).recheckInterval()}
 	if got := asking.skipResult(deleted, "Paused"); got != RequeueAfter(namespaceRecheckInterval, "Paused") {
 		t.Errorf("got %+v", got)
 	}

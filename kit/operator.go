@@ -124,7 +124,8 @@ func (o *Operator) addChecks() error {
 	)
 }
 
-// CheckReconciles returns an error while a reconcile has not returned for a quarter of an hour. It is part of the liveness probe, as "reconciles".
+// CheckReconciles returns an error while a reconcile has not returned for a quarter of an hour. It is part of the liveness probe, as
+// "reconciles".
 func (o *Operator) CheckReconciles(request *http.Request) error { return o.inFlight.check(request) }
 
 // nonLeaderRunnable is a runnable that needs no leadership.
@@ -166,7 +167,8 @@ func (o *Operator) Start(ctx context.Context) error {
 	case <-o.synced:
 		return <-stopped
 	case <-timeout.C:
-		return fmt.Errorf("caches not synced within %s: %s: is the kind installed, and may we list and watch it?", o.syncTimeout, o.unsyncedKinds(ctx))
+		return fmt.Errorf("caches not synced within %s: %s: is the kind installed, and may we list and watch it?", o.syncTimeout,
+			o.unsyncedKinds(ctx))
 	case <-ctx.Done():
 		return nil // we were not elected yet, so there is nothing to hand over
 	}

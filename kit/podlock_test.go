@@ -60,7 +60,8 @@ func TestLeaseOfAnEarlierProcessOfThePodIsTakenAtOnce(t *testing.T) {
 	if err := next.acquire(t); err != nil {
 		t.Fatal(err)
 	}
-	if got := next.awaitedHolder(t); got != next.Identity() || next.leadership.Term() != 5 || time.Until(next.leadership.SoleLeaderFrom()) > 0 {
+	if got := next.awaitedHolder(t); got != next.Identity() || next.leadership.Term() != 5 ||
+		time.Until(next.leadership.SoleLeaderFrom()) > 0 {
 		t.Errorf("held by %q in term %d, alone from %s", got, next.leadership.Term(), next.leadership.SoleLeaderFrom())
 	}
 }
@@ -83,7 +84,8 @@ func TestLeaseThatWasTakenFromALivingLeaderExpires(t *testing.T) {
 		taker.forced = true
 		taker.awaitedHolder(t)
 		err := taker.acquire(t)
-		if failed := c.disowned && c.broken != nil; pod.wasReset != c.disowned || errors.Is(err, brokenLock) != failed || (taker.leadership.Term() == 0) != failed {
+		if failed := c.disowned && c.broken != nil; pod.wasReset != c.disowned || errors.Is(err, brokenLock) != failed ||
+			(taker.leadership.Term() == 0) != failed {
 			t.Errorf("%s: disowned %t, term %d: %v", name, pod.wasReset, taker.leadership.Term(), err)
 		}
 	}

@@ -30,7 +30,8 @@ type adapterHarness struct {
 
 func newAdapterHarness(cluster client.Client, outcome func() (Result, error)) *adapterHarness {
 	s := &adapterHarness{}
-	s.adapter = &adapter[*corev1.ConfigMap]{name: "test", client: cluster, finalizer: &finalizer[*corev1.ConfigMap]{writer: cluster}, inFlight: &inFlight{}, namespaces: &activeNamespaces{}}
+	s.adapter = &adapter[*corev1.ConfigMap]{name: "test", client: cluster, finalizer: &finalizer[*corev1.ConfigMap]{writer: cluster},
+		inFlight: &inFlight{}, namespaces: &activeNamespaces{}}
 	s.reconciler = Func[*corev1.ConfigMap](func(_ context.Context, object *corev1.ConfigMap) (Result, error) {
 		s.reconciled = append(s.reconciled, object.Name)
 		return outcome()

@@ -99,7 +99,8 @@ func (r Result) reconcileOutcome(retry reconcile.Result, resync time.Duration) r
 	case requeue:
 		return reconcileOutcome{outcome: requeue, reason: r.reason, result: retry}
 	case requeueAfter:
-		return reconcileOutcome{outcome: requeueAfter, reason: r.reason, result: reconcile.Result{RequeueAfter: max(r.delay, time.Millisecond), Priority: r.priority()}}
+		return reconcileOutcome{outcome: requeueAfter, reason: r.reason,
+			result: reconcile.Result{RequeueAfter: max(r.delay, time.Millisecond), Priority: r.priority()}}
 	case skipped:
 		return reconcileOutcome{outcome: skipped, reason: r.reason}
 	}

@@ -33,19 +33,23 @@ func TestK07_TypedResultsAreJudged(t *testing.T) {
 		err    error
 		want   reconcileOutcome
 	}{
-		"done":                 {Done(), nil, reconcileOutcome{outcome: done}},
-		"the zero result":      {Result{}, nil, reconcileOutcome{outcome: done}},
-		"requeue":              {Requeue("PodPending"), nil, reconcileOutcome{outcome: requeue, reason: "PodPending", result: retry}},
-		"requeue after":        {RequeueAfter(time.Second, "Backoff"), nil, reconcileOutcome{outcome: requeueAfter, reason: "Backoff", result: reconcile.Result{RequeueAfter: time.Second}}},
-		"requeue after nought": {RequeueAfter(0, "Now"), nil, reconcileOutcome{outcome: requeueAfter, reason: "Now", result: reconcile.Result{RequeueAfter: time.Millisecond}}},
-		"skipped":              {skip("Paused"), nil, reconcileOutcome{outcome: skipped, reason: "Paused"}},
-		"error":                {Done(), broken, reconcileOutcome{outcome: failed, reason: "Error", err: broken}},
-		"error beats result":   {RequeueAfter(time.Hour, "Later"), broken, reconcileOutcome{outcome: failed, reason: "Error", err: broken}},
-		"error of the server":  {Done(), forbidden, reconcileOutcome{outcome: failed, reason: "Forbidden", err: forbidden}},
-		"stale object":         {Done(), fmt.Errorf("write status: %w", staleVersionError()), reconcileOutcome{outcome: conflict, reason: "Conflict", result: retry}},
-		"not leading":          {Done(), fmt.Errorf("given up: %w", ErrNotLeading), reconcileOutcome{outcome: fenced, reason: "NotLeading", result: retry}},
-		"cancelled by itself":  {Done(), context.Canceled, reconcileOutcome{outcome: failed, reason: "Error", err: context.Canceled}},
-		"stopping":             {Done(), errStopping, reconcileOutcome{outcome: skipped, reason: "Stopping", result: retry}},
+		"done":            {Done(), nil, reconcileOutcome{outcome: done}},
+		"the zero result": {Result{}, nil, reconcileOutcome{outcome: done}},
+		"requeue":         {Requeue("PodPending"), nil, reconcileOutcome{outcome: requeue, reason: "PodPending", result: retry}},
+		"requeue after": {RequeueAfter(time.Second, "Backoff"), nil,
+			reconcileOutcome{outcome: requeueAfter, reason: "Backoff", result: reconcile.Result{RequeueAfter: time.Second}}},
+		"requeue after nought": {RequeueAfter(0, "Now"), nil, reconcileOutcome{outcome: requeueAfter, reason: "Now",
+			result: reconcile.Result{RequeueAfter: time.Millisecond}}},
+		"skipped":             {skip("Paused"), nil, reconcileOutcome{outcome: skipped, reason: "Paused"}},
+		"error":               {Done(), broken, reconcileOutcome{outcome: failed, reason: "Error", err: broken}},
+		"error beats result":  {RequeueAfter(time.Hour, "Later"), broken, reconcileOutcome{outcome: failed, reason: "Error", err: broken}},
+		"error of the server": {Done(), forbidden, reconcileOutcome{outcome: failed, reason: "Forbidden", err: forbidden}},
+		"stale object": {Done(), fmt.Errorf("write status: %w", staleVersionError()),
+			reconcileOutcome{outcome: conflict, reason: "Conflict", result: retry}},
+		"not leading": {Done(), fmt.Errorf("given up: %w", ErrNotLeading),
+			reconcileOutcome{outcome: fenced, reason: "NotLeading", result: retry}},
+		"cancelled by itself": {Done(), context.Canceled, reconcileOutcome{outcome: failed, reason: "Error", err: context.Canceled}},
+		"stopping":            {Done(), errStopping, reconcileOutcome{outcome: skipped, reason: "Stopping", result: retry}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := outcomeOf(test.result, test.err, 0); got != test.want {
@@ -57,7 +61,8 @@ func TestK07_TypedResultsAreJudged(t *testing.T) {
 
 func TestLowPriorityComesAfterEverythingElse(t *testing.T) {
 	for _, answer := range []reconcile.Result{
-		outcomeOf(RequeueAfter(time.Second, "Later").LowPriority(), nil, 0).result, outcomeOf(RequeueAfter(0, "Now").LowPriority(), nil, 0).result,
+		outcomeOf(RequeueAfter(time.Second, "Later").LowPriority(), nil, 0).result,
+		outcomeOf(RequeueAfter(0, "Now").LowPriority(), nil, 0).result,
 	} {
 		if answer.Priority == nil || *answer.Priority >= 0 || answer.RequeueAfter == 0 {
 			t.Errorf("got %+v", answer)

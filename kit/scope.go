@@ -122,8 +122,8 @@ func (s *Scope) isTerminatingFunc(c client.Client) func(context.Context, string)
 	}
 }
 
-// refusesNewObjects reports whether the API server refuses new objects in a namespace because it is being deleted. An event is created in dry-run mode:
-// every operator may create events.
+// refusesNewObjects reports whether the API server refuses new objects in a namespace because it is being deleted. An event is created in
+// dry-run mode: every operator may create events.
 func refusesNewObjects(ctx context.Context, c client.Writer, namespace string) (bool, error) {
 	probe := &eventsv1.Event{
 		ObjectMeta:          metav1.ObjectMeta{Namespace: namespace, GenerateName: "terminating-"},

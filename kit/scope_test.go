@@ -45,7 +45,8 @@ func TestScopeOfNamesReadsNothing(t *testing.T) {
 func TestScopeOfNamesKnowsRealNamespaces(t *testing.T) {
 	scope := NewNamedScope("a")
 	genuine := func(name string) *corev1.Namespace {
-		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelMetadataName: name, "team": "a"}}}
+		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name,
+			Labels: map[string]string{corev1.LabelMetadataName: name, "team": "a"}}}
 	}
 	if !scope.Includes(genuine("a")) || scope.Includes(genuine("b")) {
 		t.Error("other namespaces than those of these names are included")

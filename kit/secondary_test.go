@@ -74,7 +74,8 @@ func TestOnOutOfScopeIsCalledForObjectsNotInScope(t *testing.T) {
 		t.Fatalf("an object in scope is left alone: %q, %v, told %v", reason, err, outOfScope)
 	}
 	scope.SetSelector(labels.Nothing())
-	if reason, err := leftAlone(t.Context(), object); reason != "OutOfScope" || err != nil || len(outOfScope) != 1 || outOfScope[0] != client.ObjectKeyFromObject(object) {
+	if reason, err := leftAlone(t.Context(), object); reason != "OutOfScope" || err != nil || len(outOfScope) != 1 ||
+		outOfScope[0] != client.ObjectKeyFromObject(object) {
 		t.Errorf("%q, %v, told %v", reason, err, outOfScope)
 	}
 }

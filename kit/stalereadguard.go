@@ -12,9 +12,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// staleReadGuard remembers the last version of each object that was written here. The cache may still hold an earlier one, and a report made of
-// that is worth nothing, even if it finds nothing to change: A was stored, B was written over it, the world is back at A, and so is the
-// cache; without this check A would never be written again.
+// staleReadGuard remembers the last version of each object that was written here. The cache may still hold an earlier one, and a report
+// made of that is worth nothing, even if it finds nothing to change: A was stored, B was written over it, the world is back at A, and so is
+// the cache; without this check A would never be written again.
 type staleReadGuard struct {
 	lock     sync.Mutex
 	versions ExpiringMap[types.UID, string] // resource versions

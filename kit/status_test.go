@@ -35,7 +35,8 @@ func (l *eventLog) Eventf(regarding, related runtime.Object, kind, reason, _, no
 }
 
 //nolint:revive // the recorder's interface has that many arguments
-func (l *eventLog) AnnotatedEventf(regarding, related runtime.Object, _ map[string]string, kind, reason, action, note string, arguments ...any) {
+func (l *eventLog) AnnotatedEventf(regarding, related runtime.Object, _ map[string]string, kind, reason, action, note string,
+	arguments ...any) {
 	l.Eventf(regarding, related, kind, reason, action, note, arguments...)
 }
 
@@ -197,7 +198,8 @@ func TestMessageOfAConditionIsBounded(t *testing.T) {
 
 func TestStaleReadGuardIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, p := &staleReadGuard{}, &statusThrottle[*corev1.Pod]{period: time.Minute, lastWrites: ExpiringMap[types.UID, time.Time]{MinTTL: time.Minute}}
+		w, p := &staleReadGuard{}, &statusThrottle[*corev1.Pod]{period: time.Minute,
+			lastWrites: ExpiringMap[types.UID, time.Time]{MinTTL: time.Minute}}
 		const every = time.Second
 		for n := range 1_000 {
 			time.Sleep(every)
@@ -206,7 +208,8 @@ func TestStaleReadGuardIsBounded(t *testing.T) {
 			p.recordWrite(pod.UID)
 		}
 		for _, c := range []struct{ got, most int }{
-			{len(w.versions.newer) + len(w.versions.older), int(2 * maxCacheLag / every)}, {len(p.lastWrites.newer) + len(p.lastWrites.older), int(2 * time.Minute / every)},
+			{len(w.versions.newer) + len(w.versions.older), int(2 * maxCacheLag / every)},
+			{len(p.lastWrites.newer) + len(p.lastWrites.older), int(2 * time.Minute / every)},
 		} {
 			if c.got < c.most/2 || c.got > c.most {
 				t.Errorf("%d are remembered, want %d to %d", c.got, c.most/2, c.most)

@@ -30,11 +30,12 @@ func TestStatusThatHoldsNullIsReplaced(t *testing.T) {
 		kind          types.PatchType
 		want          string
 	}{
-		"a value is added":       {`{"a": 1}`, `{"a": 1, "b": "null"}`, merge, `{"metadata": {"resourceVersion": "7"}, "status": {"b": "null"}}`},
-		"a value is removed":     {`{"a": 1, "b": 2}`, `{"a": 1}`, merge, `{"metadata": {"resourceVersion": "7"}, "status": {"b": null}}`},
-		"a value holds null":     {`{"a": 1}`, `{"a": 1, "b": {"c": null}}`, replace, replaced(`{"a": 1, "b": {"c": null}}`)},
-		"an item is null":        {`{}`, `{"b": [null]}`, replace, replaced(`{"b": [null]}`)},
-		"null was there already": {`{"b": {"c": null}}`, `{"a": 1, "b": {"c": null}}`, merge, `{"metadata": {"resourceVersion": "7"}, "status": {"a": 1}}`},
+		"a value is added":   {`{"a": 1}`, `{"a": 1, "b": "null"}`, merge, `{"metadata": {"resourceVersion": "7"}, "status": {"b": "null"}}`},
+		"a value is removed": {`{"a": 1, "b": 2}`, `{"a": 1}`, merge, `{"metadata": {"resourceVersion": "7"}, "status": {"b": null}}`},
+		"a value holds null": {`{"a": 1}`, `{"a": 1, "b": {"c": null}}`, replace, replaced(`{"a": 1, "b": {"c": null}}`)},
+		"an item is null":    {`{}`, `{"b": [null]}`, replace, replaced(`{"b": [null]}`)},
+		"null was there already": {`{"b": {"c": null}}`, `{"a": 1, "b": {"c": null}}`, merge,
+			`{"metadata": {"resourceVersion": "7"}, "status": {"a": 1}}`},
 	} {
 		t.Run(reason, func(t *testing.T) {
 			after := withStatus(t, c.after)

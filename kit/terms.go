@@ -7,8 +7,8 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// Terms remembers terms outside of the Lease. The Lease counts its transitions, and when it is deleted, the count begins again: without another
-// memory the next leader has a term that another leader had before.
+// Terms remembers terms outside of the Lease. The Lease counts its transitions, and when it is deleted, the count begins again: without
+// another memory the next leader has a term that another leader had before.
 type Terms interface {
 	// Newest returns the newest term that was claimed, 0 if there is none.
 	Newest(ctx context.Context) (int64, error)
@@ -16,8 +16,8 @@ type Terms interface {
 	Claim(ctx context.Context, atLeast int64) (int64, error)
 }
 
-// assignTerm gives the record its term. A term is claimed before the Lease is taken with it, so before anything is done in it; one that was raised since
-// is claimed with the next renewal. A process that has lost the race for the Lease keeps its claim for the next time.
+// assignTerm gives the record its term. A term is claimed before the Lease is taken with it, so before anything is done in it; one that was
+// raised since is claimed with the next renewal. A process that has lost the race for the Lease keeps its claim for the next time.
 func (l *leaseLock) assignTerm(ctx context.Context, record *resourcelock.LeaderElectionRecord) error {
 	term := max(int64(record.LeaderTransitions), l.leadership.Term(), 1)
 	if l.terms != nil && record.HolderIdentity != "" && term > l.claimedTerm {

@@ -99,7 +99,8 @@ func TestTermIsClaimedOnceAndWhenItIsRaised(t *testing.T) {
 func TestProcessWithoutATermDoesNotLead(t *testing.T) {
 	l, inner := newLockWithTerms(&termStore{failed: errUnreachable})
 	for _, acquire := range []func(context.Context, resourcelock.LeaderElectionRecord) error{l.Create, l.Update} {
-		if err := acquire(t.Context(), recordOf(l, 1)); !errors.Is(err, errUnreachable) || l.leadership.Fresh() || inner.record.HolderIdentity != "" {
+		if err := acquire(t.Context(), recordOf(l, 1)); !errors.Is(err, errUnreachable) || l.leadership.Fresh() ||
+			inner.record.HolderIdentity != "" {
 			t.Errorf("leads: %t, the Lease names %q: %v", l.leadership.Fresh(), inner.record.HolderIdentity, err)
 		}
 	}
@@ -130,13 +131,15 @@ func TestLeaderMakesADeletedLeaseAgainUnlessAnotherHasClaimedATerm(t *testing.T)
 	l, inner := newLockWithTerms(terms)
 	for range 2 {
 		inner.record = resourcelock.LeaderElectionRecord{}
-		if err := l.Create(t.Context(), recordOf(l, 0)); err != nil || l.leadership.Term() != 4 || inner.record.LeaderTransitions != 4 || terms.writes != 1 {
+		if err := l.Create(t.Context(), recordOf(l, 0)); err != nil || l.leadership.Term() != 4 || inner.record.LeaderTransitions != 4 ||
+			terms.writes != 1 {
 			t.Fatalf("term %d, transitions %d, %d claims: %v", l.leadership.Term(), inner.record.LeaderTransitions, terms.writes, err)
 		}
 	}
 	inner.record = resourcelock.LeaderElectionRecord{}
 	terms.newest++
-	if err := l.Create(t.Context(), recordOf(l, 0)); !errors.Is(err, ErrNotLeading) || l.leadership.Fresh() || inner.record.HolderIdentity != "" {
+	if err := l.Create(t.Context(), recordOf(l, 0)); !errors.Is(err, ErrNotLeading) || l.leadership.Fresh() ||
+		inner.record.HolderIdentity != "" {
 		t.Errorf("leads: %t, the Lease names %q: %v", l.leadership.Fresh(), inner.record.HolderIdentity, err)
 	}
 }
@@ -160,7 +163,8 @@ func TestLeaderWaitsForTheFormerOneAlsoWhenAnAnswerWasLost(t *testing.T) {
 		if err != nil || found.LeaderTransitions != 4 {
 			t.Fatalf("transitions %d: %v", found.LeaderTransitions, err)
 		}
-		if err := l.Update(t.Context(), *found); err != nil || time.Until(l.leadership.SoleLeaderFrom()) != l.leadership.deadline || l.leadership.mayRelease() {
+		if err := l.Update(t.Context(), *found); err != nil || time.Until(l.leadership.SoleLeaderFrom()) != l.leadership.deadline ||
+			l.leadership.mayRelease() {
 			t.Errorf("alone in %s: %v", time.Until(l.leadership.SoleLeaderFrom()), err)
 		}
 		if l.leadership.Term() != 4 || terms.writes != 1 {

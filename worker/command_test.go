@@ -12,7 +12,8 @@ import (
 func TestEachJobHasItsProgram(t *testing.T) {
 	t.Setenv("SWARM_JOURNAL", "/secret")
 	t.Setenv("OF_THE_CONTAINER", "yes")
-	w := startScript(t, `echo "$SWARM_JOB of $SWARM_WORKER, $OF_THE_CONTAINER, $SWARM_JOURNAL."; echo "oops $SWARM_JOB" >&2; echo $$ >$1/$SWARM_JOB; exec sleep 1000`)
+	w := startScript(t,
+		`echo "$SWARM_JOB of $SWARM_WORKER, $OF_THE_CONTAINER, $SWARM_JOURNAL."; echo "oops $SWARM_JOB" >&2; echo $$ >$1/$SWARM_JOB; exec sleep 1000`)
 	w.publish(t, 1, "a", "b")
 	w.awaitOutput(t, "[a] a of swarm-worker-0, yes, .\n")
 	w.awaitOutput(t, "[b] b of swarm-worker-0, yes, .\n")
@@ -59,7 +60,8 @@ func TestNothingOutlivesAStop(t *testing.T) {
 }
 
 func TestAProgramThatEndsIsStartedAgain(t *testing.T) {
-	w := startScript(t, `test -e $1/once && echo again && exec sleep 1000; touch $1/once; sleep 1000 & echo $! >$1/pids; printf 'no end'; exit 7`)
+	w := startScript(t,
+		`test -e $1/once && echo again && exec sleep 1000; touch $1/once; sleep 1000 & echo $! >$1/pids; printf 'no end'; exit 7`)
 	w.publish(t, 1, "a")
 	child := w.awaitPIDs(t, "pids")[0]
 	w.awaitOutput(t, "[a] no end\n") // written when the program's group is gone
@@ -105,7 +107,8 @@ func TestStopOfAProgramThatHasStoppedIsNoError(t *testing.T) {
 
 func TestLinesStayWhole(t *testing.T) {
 	const lines = 200
-	w := startScript(t, `for i in $(seq 200); do echo "$SWARM_JOB $SWARM_JOB $i"; done; head -c 40000 /dev/zero | tr '\0' x; echo; echo end; exec sleep 1000`)
+	w := startScript(t,
+		`for i in $(seq 200); do echo "$SWARM_JOB $SWARM_JOB $i"; done; head -c 40000 /dev/zero | tr '\0' x; echo; echo end; exec sleep 1000`)
 	w.publish(t, 1, "a", "b", "c")
 	for _, job := range []string{"a", "b", "c"} {
 		w.awaitOutput(t, "["+job+"] end\n")

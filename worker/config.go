@@ -28,12 +28,12 @@ type Config struct {
 	PodUID string // POD_UID, by the downward API: the operator checks it
 
 	File        string // SWARM_CONFIG, the mounted list; default /app/config/config.yml
-	VersionFile string // SWARM_CONFIG_VERSION_FILE, the pod's annotation swarm.io/config-version by a downward API volume; default /app/pod/config-version
+	VersionFile string // SWARM_CONFIG_VERSION_FILE, the annotation swarm.io/config-version as a file; default /app/pod/config-version
 	Port        int    // SWARM_PORT, default 9090; 0 is any
 
 	Grace   time.Duration // SWARM_GRACE_SECONDS, default 20: for Command, between SIGTERM and SIGKILL
 	Journal string        // SWARM_JOURNAL, a file that gets a line for each start, stop and acknowledgement; default none
-	Lease   time.Duration // SWARM_LEASE_SECONDS, default 0: none. How long a Lease of the pod's own lasts, without which nothing runs: see worker/lease
+	Lease   time.Duration // SWARM_LEASE_SECONDS, default 0: none. The duration of the pod's own Lease, without which nothing runs: see worker/lease
 
 	LeaseStore lease.Store  // instead of a Lease on the API server of this cluster
 	Listener   net.Listener // instead of Port

@@ -61,7 +61,8 @@ func TestAWorkerWithALease(t *testing.T) {
 	t.Parallel()
 	w, leaseStore := newTestWorker(t), &fakeLease{}
 	w.config.Lease, w.config.LeaseStore, w.config.Grace = lease.MinDuration, leaseStore, time.Minute
-	jobs, err := worker.Command(w.config, w.output, w.output, "bash", "-c", `echo $$ >$1/pids; test -e $1/once && exec sleep 1000; touch $1/once; trap '' TERM; while :; do sleep 1000; done`, "bash", w.dir())
+	jobs, err := worker.Command(w.config, w.output, w.output, "bash", "-c",
+		`echo $$ >$1/pids; test -e $1/once && exec sleep 1000; touch $1/once; trap '' TERM; while :; do sleep 1000; done`, "bash", w.dir())
 	must(t, err)
 	w.start(t, jobs)
 	w.publish(t, 1, "a")
@@ -94,7 +95,8 @@ func TestALeaseNeedsItsTime(t *testing.T) {
 	w := newTestWorker(t)
 	t.Cleanup(func() { _ = w.config.Listener.Close() })
 	w.config.Lease = time.Second
-	if err := worker.RunWith(t.Context(), w.config, make(callRecorder)); err == nil || !strings.Contains(err.Error(), "whole seconds from 3s to 10m0s, not 1s") {
+	if err := worker.RunWith(t.Context(), w.config, make(callRecorder)); err == nil ||
+		!strings.Contains(err.Error(), "whole seconds from 3s to 10m0s, not 1s") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -25,7 +25,8 @@ func TestABlockedOutputDoesNotDelayTheFence(t *testing.T) {
 			w.config.Lease, w.config.LeaseStore, w.config.Grace = lease.MinDuration, leaseStore, time.Minute
 			w.config.Log = slog.New(c.handler(out))
 			w.config.Abort = func(reason string) { aborted <- reason }
-			jobs, err := worker.Command(w.config, out, out, "bash", "-c", `echo $$ >$1/pids; trap '' TERM; while :; do echo x; sleep 0.01; done`, "bash", w.dir())
+			jobs, err := worker.Command(w.config, out, out, "bash", "-c", `echo $$ >$1/pids; trap '' TERM; while :; do echo x; sleep 0.01; done`,
+				"bash", w.dir())
 			must(t, err)
 			w.start(t, jobs)
 			w.publish(t, 1, "a")

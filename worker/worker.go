@@ -92,7 +92,8 @@ func RunWith(ctx context.Context, config Config, jobs Jobs) error {
 		return err
 	}
 	config.log().Info("serving", "address", listener.Addr().String(), "worker", config.Worker)
-	server := &http.Server{Handler: statusHandler, ReadHeaderTimeout: requestTimeout, ReadTimeout: requestTimeout, WriteTimeout: requestTimeout}
+	server := &http.Server{Handler: statusHandler, ReadHeaderTimeout: requestTimeout, ReadTimeout: requestTimeout,
+		WriteTimeout: requestTimeout}
 	serveDone := make(chan error, 1)
 	go func() { serveDone <- server.Serve(listener) }()
 
@@ -149,7 +150,8 @@ func (c Config) runWithLease(ctx context.Context, runnerConfig runner.Config, lo
 	return nil
 }
 
-// startWatchdog makes a watchdog whose deadline is the Lease's: when everything must be stopped by force. The process ends when others may have the Lease.
+// startWatchdog makes a watchdog whose deadline is the Lease's: when everything must be stopped by force. The process ends when others may
+// have the Lease.
 func (c Config) startWatchdog(keeper *lease.Keeper, logQueue *nonblocking.Queue) *watchdog.Watchdog {
 	expired := make(chan struct{}, 1)
 	dog := watchdog.Start(watchdog.Config{
@@ -223,8 +225,9 @@ func (c Config) listen(ctx context.Context) (net.Listener, error) {
 // warnWithoutMinVersion: the volume exists before the container does, or never.
 func (c Config) warnWithoutMinVersion() {
 	if _, err := os.Stat(c.VersionFile); err != nil {
-		c.log().Warn("the pod's annotation swarm.io/config-version is not mounted: after a restart on an old file, jobs may start that were taken away",
-			"file", c.VersionFile, "error", err)
+		c.log().
+			Warn("the pod's annotation swarm.io/config-version is not mounted: after a restart on an old file, jobs may start that were taken away",
+				"file", c.VersionFile, "error", err)
 	}
 }
 

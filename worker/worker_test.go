@@ -144,7 +144,8 @@ func TestIncompleteEnvironmentIsRefused(t *testing.T) {
 	_, err := worker.ConfigFromEnvironment(func(name string) string {
 		return map[string]string{"SWARM_PORT": "x", "SWARM_GRACE_SECONDS": "-1", "SWARM_LEASE_SECONDS": "1"}[name]
 	})
-	for _, part := range []string{"POD_NAME is not set", "POD_UID is not set", `SWARM_PORT="x" is not a number`, "SWARM_GRACE_SECONDS is negative", "SWARM_LEASE_SECONDS: a Lease lasts"} {
+	for _, part := range []string{"POD_NAME is not set", "POD_UID is not set", `SWARM_PORT="x" is not a number`,
+		"SWARM_GRACE_SECONDS is negative", "SWARM_LEASE_SECONDS: a Lease lasts"} {
 		if err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("%v does not say %q", err, part)
 		}

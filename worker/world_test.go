@@ -74,8 +74,9 @@ func (w *testWorker) start(t *testing.T, jobs worker.Jobs) {
 // publish replaces the list as the kubelet does.
 func (w *testWorker) publish(t *testing.T, version int, jobs ...string) {
 	t.Helper()
-	w.replaceFile(t, w.config.File, fmt.Sprintf("version: %d\nworkloads:\n  swarm-worker-0: {jobs: [%s], version: %d}\n  swarm-worker-1: {jobs: [theirs], version: 1}\n",
-		version, strings.Join(jobs, ", "), version))
+	w.replaceFile(t, w.config.File,
+		fmt.Sprintf("version: %d\nworkloads:\n  swarm-worker-0: {jobs: [%s], version: %d}\n  swarm-worker-1: {jobs: [theirs], version: 1}\n",
+			version, strings.Join(jobs, ", "), version))
 }
 
 func (w *testWorker) replaceFile(t *testing.T, file, content string) {

@@ -151,7 +151,8 @@ func TestUnreadOutputStopsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unread.Close()
-	_, operator, _ := startAgentWith(t, func(process *exec.Cmd) { process.Stderr = stderr }, "bash", "-c", `head -c 3000000 /dev/zero >&2; echo 1`)
+	_, operator, _ := startAgentWith(t, func(process *exec.Cmd) { process.Stderr = stderr }, "bash", "-c",
+		`head -c 3000000 /dev/zero >&2; echo 1`)
 	_ = stderr.Close()
 	for epoch := range int64(2) {
 		if err := operator.Send(testAgent, linktest.Assign(linktest.Attempt("t", epoch+1), "{}")); err != nil {

@@ -40,7 +40,8 @@ const (
 	// AnnotationTerm on the Secret of the link is the newest term that a leader has claimed.
 	AnnotationTerm = Prefix + "term"
 
-	// AnnotationFence on a pool's ConfigMap is a number that each leader raises before it decides anything, so that a late write of an earlier one conflicts.
+	// AnnotationFence on a pool's ConfigMap is a number that each leader raises before it decides anything, so that a late write of an earlier
+	// one conflicts.
 	AnnotationFence = Prefix + "fence"
 	// AnnotationLedger on a pool's ConfigMap says what workers may hold beside what is published for them.
 	AnnotationLedger = Prefix + "ledger"
@@ -85,7 +86,8 @@ const (
 	SpreadClass SpreadAnnotation = "spread-class"
 )
 
-// Values of SpreadMode: the first opts a workload in, and so does no other. The second is what the StatefulSets of a Swarm without spread say.
+// Values of SpreadMode: the first opts a workload in, and so does no other. The second is what the StatefulSets of a Swarm without spread
+// say.
 const (
 	SpreadEnabled  = "enabled"
 	SpreadDisabled = "disabled"

@@ -48,7 +48,8 @@ func provision(kubeconfig, name string, in folders) error {
 type folders struct{ root string }
 
 // Provision makes the folder of a claim. Any user may write to it: pods of the restricted standard run as users of any UID.
-func (f folders) Provision(_ context.Context, options controller.ProvisionOptions) (*corev1.PersistentVolume, controller.ProvisioningState, error) {
+func (f folders) Provision(_ context.Context, options controller.ProvisionOptions) (*corev1.PersistentVolume, controller.ProvisioningState,
+	error) {
 	path := filepath.Join(f.root, options.PVName)
 	if err := os.MkdirAll(path, 0o777); err != nil {
 		return nil, controller.ProvisioningFinished, fmt.Errorf("make the volume's folder: %w", err)

@@ -54,7 +54,8 @@ func TestEveryTaskCanBeDone(t *testing.T) {
 		if _, err := parsePayload(bytes.NewReader(task.Spec.Payload.Raw)); err != nil {
 			t.Errorf("%s: %v", task.Name, err)
 		}
-		if task.Spec.SwarmRef.Name != swarm.Name || !slices.ContainsFunc(swarm.Spec.Agents, func(kind v1alpha1.AgentType) bool { return canRun(kind, task) }) {
+		if task.Spec.SwarmRef.Name != swarm.Name || !slices.ContainsFunc(swarm.Spec.Agents,
+			func(kind v1alpha1.AgentType) bool { return canRun(kind, task) }) {
 			t.Errorf("%s: no agent can take it", task.Name)
 		}
 	}

@@ -25,7 +25,8 @@ const (
 func parsePayload(in io.Reader) (payload, error) {
 	p := payload{Steps: 20, Seconds: 3}
 	if err := json.NewDecoder(in).Decode(&p); err != nil {
-		return payload{}, fmt.Errorf(`%w: the payload is not an object such as {"topic": "leases", "steps": 20, "seconds": 3}: %w`, errBadInput, err)
+		return payload{}, fmt.Errorf(`%w: the payload is not an object such as {"topic": "leases", "steps": 20, "seconds": 3}: %w`, errBadInput,
+			err)
 	}
 	switch {
 	case len(keywords(p.Topic)) == 0:

@@ -16,7 +16,8 @@ import (
 func runMethod(t *testing.T, method, payload string) answer {
 	t.Helper()
 	var out bytes.Buffer
-	if err := run(t.Context(), attempt{agent: "research-researcher-0", progress: io.Discard}, []string{method}, strings.NewReader(payload), &out); err != nil {
+	if err := run(t.Context(), attempt{agent: "research-researcher-0", progress: io.Discard}, []string{method}, strings.NewReader(payload),
+		&out); err != nil {
 		t.Fatal(err)
 	}
 	if out.Len() > 4<<10 {
@@ -61,7 +62,8 @@ func TestPlanListsNeighboringWords(t *testing.T) {
 
 func TestNothingFoundIsAnAnswer(t *testing.T) {
 	for method := range methods {
-		if found := runMethod(t, method, `{"topic": "volcanoes", "seconds": 0}`); found.Topic != "volcanoes" || found.Notes != nil || found.Findings != nil {
+		if found := runMethod(t, method, `{"topic": "volcanoes", "seconds": 0}`); found.Topic != "volcanoes" || found.Notes != nil ||
+			found.Findings != nil {
 			t.Errorf("%s found %+v", method, found)
 		}
 	}

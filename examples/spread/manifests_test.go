@@ -37,7 +37,8 @@ func decodeDocument[T any](t *testing.T, file, kind string) (object T) {
 }
 
 func TestManifestsMatchTheReadme(t *testing.T) {
-	web, store := decodeDocument[appsv1.Deployment](t, "web.yaml", "Deployment"), decodeDocument[appsv1.StatefulSet](t, "store.yaml", "StatefulSet")
+	web, store := decodeDocument[appsv1.Deployment](t, "web.yaml", "Deployment"), decodeDocument[appsv1.StatefulSet](t, "store.yaml",
+		"StatefulSet")
 	for _, c := range []struct {
 		workload workload.Workload
 		want     string
@@ -53,18 +54,21 @@ func TestManifestsMatchTheReadme(t *testing.T) {
 	if service := decodeDocument[corev1.Service](t, "store.yaml", "Service"); service.Name != store.Spec.ServiceName {
 		t.Errorf("the Service is %s", service.Name)
 	}
-	if budget := decodeDocument[policyv1.PodDisruptionBudget](t, "web.yaml", "PodDisruptionBudget"); budget.Spec.Selector.MatchLabels["app"] != web.Spec.Template.Labels["app"] {
+	if budget := decodeDocument[policyv1.PodDisruptionBudget](t, "web.yaml",
+		"PodDisruptionBudget"); budget.Spec.Selector.MatchLabels["app"] != web.Spec.Template.Labels["app"] {
 		t.Errorf("the budget is for %v", budget.Spec.Selector)
 	}
 }
 
 // As the API server does where a namespace asks for restricted pods.
 func TestPodsAreRestricted(t *testing.T) {
-	web, store := decodeDocument[appsv1.Deployment](t, "web.yaml", "Deployment"), decodeDocument[appsv1.StatefulSet](t, "store.yaml", "StatefulSet")
+	web, store := decodeDocument[appsv1.Deployment](t, "web.yaml", "Deployment"), decodeDocument[appsv1.StatefulSet](t, "store.yaml",
+		"StatefulSet")
 	for _, pod := range []corev1.PodSpec{web.Spec.Template.Spec, store.Spec.Template.Spec} {
 		container := pod.Containers[0]
 		whole, own := pod.SecurityContext, container.SecurityContext
-		if whole == nil || own == nil || !*whole.RunAsNonRoot || whole.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault || *own.AllowPrivilegeEscalation || own.Capabilities.Drop[0] != "ALL" {
+		if whole == nil || own == nil || !*whole.RunAsNonRoot || whole.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault ||
+			*own.AllowPrivilegeEscalation || own.Capabilities.Drop[0] != "ALL" {
 			t.Errorf("%s is not restricted", container.Name)
 		}
 	}

@@ -43,7 +43,8 @@ func TestPoolAndWorkersFitTogether(t *testing.T) {
 		t.Errorf("the workers mount %s", annotation)
 	}
 	served := decodeDocument[appsv1.Deployment](t, "Deployment").Spec.Template.Spec.Containers[0]
-	if want := []string{"serve"}; !slices.Equal(served.Args, want) || served.Image != "localhost/swarm-streams:dev" || spec.Containers[0].Image != served.Image {
+	if want := []string{"serve"}; !slices.Equal(served.Args, want) || served.Image != "localhost/swarm-streams:dev" ||
+		spec.Containers[0].Image != served.Image {
 		t.Errorf("images %s and %s, arguments %q", served.Image, spec.Containers[0].Image, served.Args)
 	}
 }

@@ -43,7 +43,8 @@ func service(app *v1.WebApp) *corev1ac.ServiceApplyConfiguration {
 
 // isDeploymentCurrent reports whether the Deployment is the one we would apply.
 func isDeploymentCurrent(app *v1.WebApp, current *appsv1.Deployment) bool {
-	if current == nil || current.Spec.Replicas == nil || *current.Spec.Replicas != replicas(app) || len(current.Spec.Template.Spec.Containers) == 0 {
+	if current == nil || current.Spec.Replicas == nil || *current.Spec.Replicas != replicas(app) ||
+		len(current.Spec.Template.Spec.Containers) == 0 {
 		return false
 	}
 	container := current.Spec.Template.Spec.Containers[0]

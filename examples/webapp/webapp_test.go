@@ -55,7 +55,8 @@ func TestDeploymentIsAppliedWhenItDiffers(t *testing.T) {
 func TestManifests(t *testing.T) {
 	made := deployment(testApp())
 	container := made.Spec.Template.Spec.Containers[0]
-	if *made.Name != "shop" || *made.Namespace != "town" || *made.Spec.Replicas != 2 || *container.Image != "example/shop:1" || *container.Ports[0].ContainerPort != 8080 {
+	if *made.Name != "shop" || *made.Namespace != "town" || *made.Spec.Replicas != 2 || *container.Image != "example/shop:1" ||
+		*container.Ports[0].ContainerPort != 8080 {
 		t.Errorf("deployment %+v", made)
 	}
 	if port := service(testApp()).Spec.Ports[0]; *port.Port != 80 || *port.TargetPort != intstr.FromInt32(8080) {

@@ -44,8 +44,8 @@ type Lifetimes struct {
 	Overlap time.Duration
 }
 
-// DefaultLifetimes returns the default lifetimes. The kubelet updates ConfigMaps in pods within two minutes; the overlap is a week because it
-// costs nothing, and a swarm may be paused or its namespace in trouble.
+// DefaultLifetimes returns the default lifetimes. The kubelet updates ConfigMaps in pods within two minutes; the overlap is a week because
+// it costs nothing, and a swarm may be paused or its namespace in trouble.
 func DefaultLifetimes() Lifetimes {
 	const day = 24 * time.Hour
 	return Lifetimes{CA: 3650 * day, Serving: 90 * day, Overlap: 7 * day}
@@ -135,7 +135,8 @@ func (l Lifetimes) dropRetired(s *state, now time.Time) {
 func (l Lifetimes) renewServing(s *state, now time.Time, names []string) (err error) {
 	hosts := normalizeNames(names)
 	current := s.serving.isValid(now) && now.Before(s.serving.renewAt())
-	if current && s.serving.isSignedBy(s.current) && slices.Equal(s.serving.names(), hosts) && slices.Equal(s.serving.certificate.ExtKeyUsage, extKeyUsages) {
+	if current && s.serving.isSignedBy(s.current) && slices.Equal(s.serving.names(), hosts) && slices.Equal(s.serving.certificate.ExtKeyUsage,
+		extKeyUsages) {
 		return nil
 	}
 	s.serving, err = s.current.sign(now, l.Serving, hosts)

@@ -87,7 +87,8 @@ func TestFirstCertificatesServeEveryName(t *testing.T) {
 	if err := verify(servingCertificate(t, stored), stored[bundleKey], testStart, "another.svc"); err == nil {
 		t.Error("serves a name that was not requested")
 	}
-	if ca := parseCertificates(t, stored[bundleKey])[0]; !ca.NotAfter.Equal(testStart.AddDate(0, 0, 3650)) || ca.PublicKeyAlgorithm != x509.ECDSA {
+	if ca := parseCertificates(t, stored[bundleKey])[0]; !ca.NotAfter.Equal(testStart.AddDate(0, 0, 3650)) ||
+		ca.PublicKeyAlgorithm != x509.ECDSA {
 		t.Errorf("CA until %s, %s", ca.NotAfter, ca.PublicKeyAlgorithm)
 	}
 }
@@ -119,7 +120,8 @@ func TestServingCertificateIsRenewed(t *testing.T) {
 		want   bool
 	}{
 		{"young", 19 * time.Hour, testNames, false},
-		{"the same names in another order and spelling", time.Hour, []string{"FD00:0::7", "10.0.0.7", "Swarm-Operator-Link.swarm-system.svc", serverName}, false},
+		{"the same names in another order and spelling", time.Hour,
+			[]string{"FD00:0::7", "10.0.0.7", "Swarm-Operator-Link.swarm-system.svc", serverName}, false},
 		{"two thirds of its life are over", 20 * time.Hour, testNames, true},
 		{"one name more", time.Hour, append(slices.Clone(testNames), "10.0.0.8"), true},
 		{"one name less", time.Hour, testNames[:2], true},
@@ -136,7 +138,8 @@ func TestServingCertificateIsRenewed(t *testing.T) {
 
 func TestReplicasKnowEachOtherByTheCertificate(t *testing.T) {
 	stored := mustNext(t, testLifetimes, nil, testStart)
-	if err := verifyAs(x509.ExtKeyUsageClientAuth, servingCertificate(t, stored), x509.VerifyOptions{Roots: pool(stored[bundleKey]), CurrentTime: testStart}); err != nil {
+	if err := verifyAs(x509.ExtKeyUsageClientAuth, servingCertificate(t, stored),
+		x509.VerifyOptions{Roots: pool(stored[bundleKey]), CurrentTime: testStart}); err != nil {
 		t.Error(err)
 	}
 }
@@ -266,7 +269,8 @@ func TestWhatIsBrokenIsReplaced(t *testing.T) {
 		{"an expired CA", complete, "", nil, 300 * time.Hour, false},
 		{"no serving certificate", complete, servingKey, nil, 0, true},
 		{"another's serving key", complete, privateKey, other[privateKey], 0, true},
-		{"a serving key that is garbage", complete, privateKey, []byte("-----BEGIN EC PRIVATE KEY-----\nAAAA\n-----END EC PRIVATE KEY-----\n"), 0, true},
+		{"a serving key that is garbage", complete, privateKey, []byte("-----BEGIN EC PRIVATE KEY-----\nAAAA\n-----END EC PRIVATE KEY-----\n"), 0,
+			true},
 		{"something that is not ours", complete, "extra", []byte("extra"), 0, true},
 		{"the next key, while both are published", rotating, nextKey, nil, 200 * time.Hour, true},
 	} {

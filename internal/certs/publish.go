@@ -71,6 +71,8 @@ func (r *reconciler) configMap(bundle []byte) *corev1.ConfigMap {
 func (r *reconciler) configMapSource(mgr manager.Manager) source.Source {
 	kind := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}}
 	enqueue := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request { return r.requests() })
-	isPublished := predicate.NewPredicateFuncs(func(object client.Object) bool { return client.ObjectKeyFromObject(object) == r.configMapKey() })
+	isPublished := predicate.NewPredicateFuncs(func(object client.Object) bool {
+		return client.ObjectKeyFromObject(object) == r.configMapKey()
+	})
 	return source.Kind(mgr.GetCache(), client.Object(kind), enqueue, isPublished)
 }

@@ -84,7 +84,8 @@ func (f *Reader) ClientConfig(ctx context.Context, serverName string) (*tls.Conf
 	if current.certificate == nil {
 		return nil, errNoCertificate
 	}
-	return &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: current.pool, Certificates: []tls.Certificate{*current.certificate}, ServerName: serverName}, nil
+	return &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: current.pool, Certificates: []tls.Certificate{*current.certificate},
+		ServerName: serverName}, nil
 }
 
 func (f *Reader) latest(ctx context.Context) parsedSecret {

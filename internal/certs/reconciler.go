@@ -44,8 +44,8 @@ type reconciler struct {
 	now    func() time.Time
 }
 
-// AddController makes the leader maintain the Secret, and the ConfigMap with its public part. It does not use a controller of kit, which runs
-// only for objects that exist: this one runs when its object does not.
+// AddController makes the leader maintain the Secret, and the ConfigMap with its public part. It does not use a controller of kit, which
+// runs only for objects that exist: this one runs when its object does not.
 func AddController(mgr manager.Manager, options Options) error {
 	r := &reconciler{Options: options, client: mgr.GetClient(), live: mgr.GetAPIReader(), now: time.Now}
 	enqueue := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request { return r.requests() })

@@ -131,7 +131,8 @@ func TestReplicasReadTheSecret(t *testing.T) {
 	if err := d.cluster.Update(t.Context(), broken); err != nil {
 		t.Fatal(err)
 	}
-	if kept, err := follower.Certificate(&tls.ClientHelloInfo{}); err != nil || kept.Leaf == nil || follower.Bundle(t.Context()) != string(good.Data[bundleKey]) {
+	if kept, err := follower.Certificate(&tls.ClientHelloInfo{}); err != nil || kept.Leaf == nil ||
+		follower.Bundle(t.Context()) != string(good.Data[bundleKey]) {
 		t.Errorf("the last one that was whole is not kept: %v", err)
 	}
 	if err := d.cluster.Delete(t.Context(), broken); err != nil {
@@ -145,7 +146,8 @@ func TestReplicasReadTheSecret(t *testing.T) {
 func TestReplicasCallEachOther(t *testing.T) {
 	d := newReconcilerHarness()
 	caller, called := NewReader(d.cluster, "swarm-system"), NewReader(d.cluster, "swarm-system")
-	if _, err := caller.ClientConfig(t.Context(), serverName); !errors.Is(err, errNoCertificate) || !called.Pool(t.Context()).Equal(x509.NewCertPool()) {
+	if _, err := caller.ClientConfig(t.Context(), serverName); !errors.Is(err, errNoCertificate) ||
+		!called.Pool(t.Context()).Equal(x509.NewCertPool()) {
 		t.Errorf("before there is one: %v", err)
 	}
 	d.reconcile(t)

@@ -47,22 +47,26 @@ func TestWrongUsage(t *testing.T) {
 		{"no such command", "swarms", `there is no command "swarms": see kubectl swarm --help`},
 		{"no such thing to plan", "plan swarm", `there is no command "swarm": see kubectl swarm plan --help`},
 		{"no such flag", "pools --all", "unknown flag: --all: see kubectl swarm pools --help"},
-		{"no such form", "pools -o xml", `invalid argument "xml" for "-o, --output" flag: it is none of wide, name, json, yaml: see kubectl swarm pools --help`},
+		{"no such form", "pools -o xml",
+			`invalid argument "xml" for "-o, --output" flag: it is none of wide, name, json, yaml: see kubectl swarm pools --help`},
 		{"a form of others", "plan pool cameras -o name", `it is none of wide, json, yaml: see kubectl swarm plan pool --help`},
 		{"names in all namespaces", "pools cameras -A", "a pool is named in one namespace: use -n instead of -A: see kubectl swarm pools --help"},
 		{"no pool", "jobs", "name a pool: see kubectl swarm jobs --help"},
 		{"two pools", "plan pool a b", "name one pool, not 2: see kubectl swarm plan pool --help"},
-		{"no such strategy", "plan pool cameras --strategy random", `--strategy "random" is none of Sticky, Contiguous, Hashed: see kubectl swarm plan pool --help`},
+		{"no such strategy", "plan pool cameras --strategy random",
+			`--strategy "random" is none of Sticky, Contiguous, Hashed: see kubectl swarm plan pool --help`},
 		{"fewer than no workers", "plan pool cameras --replicas -1", "--replicas -1 is not from 0 to 10000: see kubectl swarm plan pool --help"},
 		{"words for a number", "plan pool cameras --replicas many", `invalid argument "many" for "--replicas" flag`},
-		{"back to nowhere", "rollback pool cameras", "say where to, --to REVISION or --undo; kubectl swarm history pool cameras lists the revisions: see kubectl swarm rollback pool --help"},
+		{"back to nowhere", "rollback pool cameras",
+			"say where to, --to REVISION or --undo; kubectl swarm history pool cameras lists the revisions: see kubectl swarm rollback pool --help"},
 		{"back and forth", "rollback pool cameras --to 1 --undo", "--to and --undo exclude each other: see kubectl swarm rollback pool --help"},
 		{"before the beginning", "rollback pool cameras --to -1", "--to -1 is not a revision: see kubectl swarm rollback pool --help"},
 		{"more than a version", "version please", `unexpected argument "please": see kubectl swarm version --help`},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
 			code, out, stderr := newCLIHarness(t, convergedPool27(t)...).run(c.line)
-			if code != exitUsage || out != "" || !strings.HasPrefix(stderr, "kubectl swarm: ") || !strings.Contains(stderr, c.said) || strings.Count(stderr, "\n") != 1 {
+			if code != exitUsage || out != "" || !strings.HasPrefix(stderr, "kubectl swarm: ") || !strings.Contains(stderr, c.said) ||
+				strings.Count(stderr, "\n") != 1 {
 				t.Errorf("exit code %d, %q, %q", code, out, stderr)
 			}
 		})
@@ -83,22 +87,28 @@ func TestFailures(t *testing.T) {
 	twice.Spec.JobsFrom = append(twice.Spec.JobsFrom, twice.Spec.JobsFrom...)
 	garbled := cameras()
 	garbled.Name, garbled.Spec.Config.Name = "garbled", "garbled-config"
-	objects := slices.Concat(convergedPool27(t), []client.Object{empty, lost, listless, keyless, twice, garbled, configMap("garbled-config", "config.yml", "version: [")})
+	objects := slices.Concat(convergedPool27(t), []client.Object{empty, lost, listless, keyless, twice, garbled,
+		configMap("garbled-config", "config.yml", "version: [")})
 	for _, c := range []struct {
 		reason string
 		line   string
 		said   string
 	}{
 		{"no such pool", "pools camera", `there is no pool "camera" in namespace "default": kubectl swarm pools -A lists all there are`},
-		{"no such pool elsewhere", "jobs cameras -n other", `there is no pool "cameras" in namespace "other": kubectl swarm pools -A lists all there are`},
+		{"no such pool elsewhere", "jobs cameras -n other",
+			`there is no pool "cameras" in namespace "other": kubectl swarm pools -A lists all there are`},
 		{"no such worker", "jobs cameras --worker w", `pool "cameras" has no worker "w": leave out --worker to see all`},
-		{"nothing published", "jobs lost", `pool "lost" has not published ConfigMap "missing-config" yet: kubectl swarm pools lost -o wide says why`},
-		{"a file that is none", "jobs garbled", `ConfigMap "garbled-config": read the workers' file: line 1: did not find expected node content: correct it, or delete it and let the operator write it anew`},
+		{"nothing published", "jobs lost",
+			`pool "lost" has not published ConfigMap "missing-config" yet: kubectl swarm pools lost -o wide says why`},
+		{"a file that is none", "jobs garbled",
+			`ConfigMap "garbled-config": read the workers' file: line 1: did not find expected node content: correct it, or delete it and let the operator write it anew`},
 		{"no workload", "plan pool lost", `there is no StatefulSet "missing" in namespace "default": create it, or delete pool "lost"`},
 		{"no list of jobs", "plan pool listless", `there is no ConfigMap "none": create it, or take it out of spec.jobsFrom`},
 		{"no key with jobs", "plan pool keyless", `ConfigMap "camera-list" has no key "none": add it, or correct spec.jobsFrom`},
-		{"jobs twice", "plan pool twice", `plan pool "twice": job "stream:xxrtve1" is in the list twice: correct the list, which the operator refuses whole`},
-		{"a job that is there", "plan pool cameras --add-job stream:cars:new", `job "stream:cars:new" is in the list already: leave out --add-job stream:cars:new`},
+		{"jobs twice", "plan pool twice",
+			`plan pool "twice": job "stream:xxrtve1" is in the list twice: correct the list, which the operator refuses whole`},
+		{"a job that is there", "plan pool cameras --add-job stream:cars:new",
+			`job "stream:cars:new" is in the list already: leave out --add-job stream:cars:new`},
 		{"a job that is not there", "plan pool cameras --remove-job x", `job "x" is not in the list: leave out --remove-job x`},
 		{"no such revision", "rollback pool cameras --to 7", `revision 7 of pool "cameras" is not kept: choose one of 1`},
 		{"no revisions", "rollback pool empty --to 1", `pool "empty" has no revisions yet: there is nothing to go back to`},
@@ -120,11 +130,13 @@ func TestExplained(t *testing.T) {
 		err    error
 		said   string
 	}{
-		{"the operator is not installed", &meta.NoKindMatchError{GroupKind: schema.GroupKind{Group: "swarm.io", Kind: "WorkerPool"}}, "the cluster knows no WorkerPool: install the operator, see docs/how-to/install.md"},
+		{"the operator is not installed", &meta.NoKindMatchError{GroupKind: schema.GroupKind{Group: "swarm.io", Kind: "WorkerPool"}},
+			"the cluster knows no WorkerPool: install the operator, see docs/how-to/install.md"},
 		{"no cluster", clientcmd.ErrEmptyConfig, "no cluster is configured: set KUBECONFIG, or use --kubeconfig"},
 		{"no right", apierrors.NewForbidden(pools, "cameras", errors.New("no")), ": ask for that right, or use --context or --as"},
 		{"no login", apierrors.NewUnauthorized("who are you"), "who are you: log in again, or use --context"},
-		{"no answer", &url.Error{Op: "Get", URL: "https://x", Err: errors.New("connection refused\nreally")}, `connection refused; really: check that the cluster runs, and --context and --kubeconfig`},
+		{"no answer", &url.Error{Op: "Get", URL: "https://x", Err: errors.New("connection refused\nreally")},
+			`connection refused; really: check that the cluster runs, and --context and --kubeconfig`},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
 			w := newCLIHarness(t)

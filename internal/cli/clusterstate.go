@@ -27,7 +27,8 @@ func (f *spreadFlags) add(flags *pflag.FlagSet) {
 	standard := snapshot.DefaultSettings()
 	flags.StringVar(&f.prefix, "annotation-prefix", standard.Prefix, "`prefix` of the annotations, as spread.annotationPrefix of the operator")
 	flags.StringVar(&f.spot, "spot-label", formatLabels(standard.Spot), "`key=value` of spot nodes, as nodeLabels.spot of the operator")
-	flags.StringVar(&f.onDemand, "on-demand-label", formatLabels(standard.OnDemand), "`key=value` of on-demand nodes, as nodeLabels.onDemand of the operator")
+	flags.StringVar(&f.onDemand, "on-demand-label", formatLabels(standard.OnDemand),
+		"`key=value` of on-demand nodes, as nodeLabels.onDemand of the operator")
 }
 
 func formatLabels(labels []snapshot.Label) string {
@@ -70,7 +71,8 @@ func (c cluster) readState(ctx context.Context, settings snapshot.Settings, name
 	}
 	state := &clusterState{
 		cluster: c, settings: settings,
-		pods: map[workloads.Key][]*corev1.Pod{}, nodes: map[string]snapshot.Node{}, nodeObjects: map[string]*corev1.Node{}, budgets: map[string][]*policyv1.PodDisruptionBudget{},
+		pods: map[workloads.Key][]*corev1.Pod{}, nodes: map[string]snapshot.Node{}, nodeObjects: map[string]*corev1.Node{},
+		budgets: map[string][]*policyv1.PodDisruptionBudget{},
 	}
 	for n := range deployments.Items {
 		state.workloads = append(state.workloads, workloads.Deployment(&deployments.Items[n]))
@@ -105,7 +107,8 @@ func (s *clusterState) index(pods []corev1.Pod, budgets []policyv1.PodDisruption
 }
 
 // snapshot converts a workload for the engine. It lacks what only the operator remembers.
-func (s *clusterState) snapshot(ctx context.Context, workload workloads.Workload, policy snapshot.Spec, session *session) (split.Snapshot, error) {
+func (s *clusterState) snapshot(ctx context.Context, workload workloads.Workload, policy snapshot.Spec, session *session) (split.Snapshot,
+	error) {
 	return s.settings.Snapshot(snapshot.Objects{
 		Workload: workload, Spec: policy, Pods: s.pods[workload.Key], Nodes: s.nodes, Budgets: s.budgets[workload.Key.Namespace],
 		Volumes: func(pod *corev1.Pod) ([]*corev1.PersistentVolume, error) { return s.volumes(ctx, pod) }, Now: session.now(),
@@ -142,13 +145,16 @@ func (s *clusterState) findWorkload(argument string) (workloads.Workload, error)
 	}
 	var matches []workloads.Workload
 	for _, workload := range s.workloads {
-		if workload.Key.Name == name && workload.Key.Namespace == s.namespace && (kind == "" || slices.Contains(kindWords[workload.Key.Kind], strings.ToLower(kind))) {
+		if workload.Key.Name == name && workload.Key.Namespace == s.namespace &&
+			(kind == "" || slices.Contains(kindWords[workload.Key.Kind], strings.ToLower(kind))) {
 			matches = append(matches, workload)
 		}
 	}
 	switch len(matches) {
 	case 0:
-		return workloads.Workload{}, fmt.Errorf("there is no Deployment or StatefulSet %q in namespace %q: kubectl swarm spread -A lists those that are spread", argument, s.namespace)
+		return workloads.Workload{},
+			fmt.Errorf("there is no Deployment or StatefulSet %q in namespace %q: kubectl swarm spread -A lists those that are spread", argument,
+				s.namespace)
 	case 1:
 		return matches[0], nil
 	}

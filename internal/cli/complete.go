@@ -19,7 +19,8 @@ type completionSource func(ctx context.Context, pool string) ([]string, error)
 
 // registerCompletion completes the value of a flag. A shell shows no errors: without an answer there are no completions.
 func (s *session) registerCompletion(command *cobra.Command, flag string, source completionSource) {
-	err := command.RegisterFlagCompletionFunc(flag, func(command *cobra.Command, arguments []string, _ string) ([]string, cobra.ShellCompDirective) {
+	err := command.RegisterFlagCompletionFunc(flag, func(command *cobra.Command, arguments []string, _ string) ([]string,
+		cobra.ShellCompDirective) {
 		pool := ""
 		if len(arguments) > 0 {
 			pool = arguments[0]

@@ -132,7 +132,8 @@ func configMap(name, key, content string) *corev1.ConfigMap {
 }
 
 func statefulSet(replicas int32) *appsv1.StatefulSet {
-	return &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "swarm-worker"}, Spec: appsv1.StatefulSetSpec{Replicas: &replicas}}
+	return &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "swarm-worker"},
+		Spec: appsv1.StatefulSetSpec{Replicas: &replicas}}
 }
 
 // convergedPool27 returns the objects of a converged pool of two workers, as the operator leaves them.
@@ -149,7 +150,8 @@ func convergedPool27(t *testing.T) []client.Object {
 	}
 	published := text(t, "pool-27-expected.yml")
 	return []client.Object{
-		pool, statefulSet(2), configMap("camera-list", "jobs.txt", text(t, "pool-27-jobs.txt")), configMap("swarm-worker-config", "config.yml", published),
+		pool, statefulSet(2), configMap("camera-list", "jobs.txt", text(t, "pool-27-jobs.txt")),
+		configMap("swarm-worker-config", "config.yml", published),
 		revisionOf(t, 1, published),
 	}
 }
@@ -173,7 +175,8 @@ func revisionOf(t *testing.T, number int64, published string) *appsv1.Controller
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "default", Name: fmt.Sprint("cameras-", number), Labels: map[string]string{v1alpha1.LabelPool: "cameras"},
 			CreationTimestamp: metav1.NewTime(testTime.Add(-time.Duration(10-number) * time.Hour)),
-			OwnerReferences:   []metav1.OwnerReference{{APIVersion: "swarm.io/v1alpha1", Kind: "WorkerPool", Name: "cameras", UID: "cameras-uid", Controller: new(true)}},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "swarm.io/v1alpha1", Kind: "WorkerPool", Name: "cameras", UID: "cameras-uid",
+				Controller: new(true)}},
 		},
 		Data: runtime.RawExtension{Raw: raw}, Revision: number,
 	}

@@ -118,7 +118,8 @@ func jobTable(jobRows []jobRow, wide bool) (heads []string, rows [][]cell) {
 			jobs = []string{emptyValue}
 		}
 		for _, job := range jobs {
-			row := []cell{cellOf(h.Worker), {string(h.State), stateColor(h.State)}, {string(h.Acknowledged), acknowledgementColor(h.Acknowledged)}, cellOf(h.Version)}
+			row := []cell{cellOf(h.Worker), {string(h.State), stateColor(h.State)}, {string(h.Acknowledged), acknowledgementColor(h.Acknowledged)},
+				cellOf(h.Version)}
 			if wide {
 				row = append(row, cellOf(h.revision))
 			}

@@ -94,7 +94,8 @@ func (s *session) plan(ctx context.Context, name string, change poolChange, outp
 		return fmt.Errorf("plan pool %q: %w", name, err)
 	}
 	if pin := pool.Spec.RollbackTo; pin > 0 {
-		result.Notes = append(result.Notes, fmt.Sprintf("the pool is pinned to revision %d: none of this happens before kubectl swarm rollback pool %s --undo", pin, name))
+		result.Notes = append(result.Notes,
+			fmt.Sprintf("the pool is pinned to revision %d: none of this happens before kubectl swarm rollback pool %s --undo", pin, name))
 	}
 	return s.printPlan(result, output)
 }

@@ -24,10 +24,14 @@ func TestPlanOfGolden27(t *testing.T) {
 	}{
 		{"a third worker", "plan pool cameras --replicas 3", "plan-3.txt", "27 jobs over 2 -> 3 workers: 9 move, 18 stay; 2 published configs"},
 		{"as it is", "plan pool cameras", "plan-same.txt", "Nothing would move: 27 jobs over 2 workers"},
-		{"no replicas", "plan pool cameras --replicas 0", "plan-0.txt", "27 jobs over 2 -> 0 workers: 0 move, 0 stay, 27 unassigned; 1 published config"},
-		{"no replicas, in full", "plan pool cameras --replicas 0 -o wide", "plan-0-wide.txt", "27 jobs over 2 -> 0 workers: 0 move, 0 stay, 27 unassigned; 1 published config"},
-		{"other jobs", "plan pool cameras --add-job new --remove-job stream:foo:new", "plan-jobs.txt", "27 jobs over 2 workers: 0 move, 26 stay, 1 start, 1 end; 2 published configs"},
-		{"another strategy, in any case", "plan pool cameras --replicas 3 --strategy coNTiguous", "plan-contiguous.txt", "27 jobs over 2 -> 3 workers: 14 move, 13 stay; 2 published configs"},
+		{"no replicas", "plan pool cameras --replicas 0", "plan-0.txt",
+			"27 jobs over 2 -> 0 workers: 0 move, 0 stay, 27 unassigned; 1 published config"},
+		{"no replicas, in full", "plan pool cameras --replicas 0 -o wide", "plan-0-wide.txt",
+			"27 jobs over 2 -> 0 workers: 0 move, 0 stay, 27 unassigned; 1 published config"},
+		{"other jobs", "plan pool cameras --add-job new --remove-job stream:foo:new", "plan-jobs.txt",
+			"27 jobs over 2 workers: 0 move, 26 stay, 1 start, 1 end; 2 published configs"},
+		{"another strategy, in any case", "plan pool cameras --replicas 3 --strategy coNTiguous", "plan-contiguous.txt",
+			"27 jobs over 2 -> 3 workers: 14 move, 13 stay; 2 published configs"},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
 			got := newCLIHarness(t, convergedPool27(t)...).mustRun(c.line)
@@ -58,7 +62,8 @@ func TestPlanAsData(t *testing.T) {
 func TestPlanIsTheEngines(t *testing.T) {
 	for _, strategy := range strategies {
 		t.Run(string(strategy), func(t *testing.T) {
-			made := mustDecode[planResult](t, newCLIHarness(t, convergedPool27(t)...).mustRun("plan pool cameras --replicas 5 -o json --strategy "+string(strategy)))
+			made := mustDecode[planResult](t, newCLIHarness(t, convergedPool27(t)...).mustRun("plan pool cameras --replicas 5 -o json --strategy "+
+				string(strategy)))
 			file, _ := codec.ParseFile(text(t, "pool-27-expected.yml"))
 			var before []assign.Share
 			for n, entry := range file.Workers {
@@ -106,12 +111,15 @@ func TestPlanOfEachState(t *testing.T) {
 	loose := smallPool("a", "b")
 	loose.Spec.Handoff = v1alpha1.HandoffBestEffort
 	alphabet := fileOf(3, publishedEntry("swarm-worker-0", "a", "b"))
-	flight := configMap("swarm-worker-config", "config.yml", fileOf(3, publishedEntry("swarm-worker-0", "a"), publishedEntry("swarm-worker-1")))
+	flight := configMap("swarm-worker-config", "config.yml", fileOf(3, publishedEntry("swarm-worker-0", "a"),
+		publishedEntry("swarm-worker-1")))
 	flight.Annotations = ledgerOf(t, assign.Record{Worker: "swarm-worker-0"}.WithList(1, []string{"a", "b"}).WithList(3, []string{"a"}))
 	waited, landed := smallPool("a", "b"), smallPool("a", "b")
 	waited.Spec.CapacityPerWorker, landed.Spec.CapacityPerWorker = 1, 1
-	waited.Status = v1alpha1.WorkerPoolStatus{Version: 3, Workers: []v1alpha1.WorkerStatus{{Name: "swarm-worker-0", Acknowledged: v1alpha1.AckWaiting}}}
-	landed.Status = v1alpha1.WorkerPoolStatus{Version: 3, Workers: []v1alpha1.WorkerStatus{{Name: "swarm-worker-0", Acknowledged: v1alpha1.AckReceived}}}
+	waited.Status = v1alpha1.WorkerPoolStatus{Version: 3, Workers: []v1alpha1.WorkerStatus{{Name: "swarm-worker-0",
+		Acknowledged: v1alpha1.AckWaiting}}}
+	landed.Status = v1alpha1.WorkerPoolStatus{Version: 3, Workers: []v1alpha1.WorkerStatus{{Name: "swarm-worker-0",
+		Acknowledged: v1alpha1.AckReceived}}}
 	strange := configMap("swarm-worker-config", "config.yml", fileOf(3, publishedEntry("other", "a")))
 	per := smallPool("a", "b")
 	per.Spec.Config.Layout = v1alpha1.LayoutPerWorker
@@ -122,17 +130,21 @@ func TestPlanOfEachState(t *testing.T) {
 	}{
 		{"the first plan", []client.Object{smallPool("a", "b", "c"), statefulSet(2)}, "plan-first.txt"},
 		{"ordinals that begin elsewhere", []client.Object{smallPool("a", "b"), begun}, "plan-start.txt"},
-		{"a pool that scales its workers in", []client.Object{scaled, statefulSet(2), configMap("swarm-worker-config", "config.yml", fileOf(3, publishedEntry("swarm-worker-0", "a"), publishedEntry("swarm-worker-1", "b")))}, "plan-scaled.txt"},
+		{"a pool that scales its workers in", []client.Object{scaled, statefulSet(2),
+			configMap("swarm-worker-config", "config.yml", fileOf(3, publishedEntry("swarm-worker-0", "a"), publishedEntry("swarm-worker-1", "b")))},
+			"plan-scaled.txt"},
 		{"no room", []client.Object{full, statefulSet(2)}, "plan-full.txt"},
 		{"a job that wants to be alone", []client.Object{alone, statefulSet(1)}, "plan-dedicated.txt"},
 		{"a pool that is paused", []client.Object{paused, statefulSet(1)}, "plan-paused.txt"},
 		{"a pool that is pinned", []client.Object{pinned, statefulSet(1)}, "plan-pinned.txt"},
 		{"both at once", []client.Object{loose, statefulSet(2), configMap("swarm-worker-config", "config.yml", alphabet)}, "plan-besteffort.txt"},
-		{"a hand-over that is not over", []client.Object{smallPool("a", "b"), statefulSet(2), flight, revisionOf(t, 2, fileOf(4, publishedEntry("swarm-worker-0", "a"), publishedEntry("swarm-worker-1", "b")))}, "plan-flight.txt"},
+		{"a hand-over that is not over", []client.Object{smallPool("a", "b"), statefulSet(2), flight,
+			revisionOf(t, 2, fileOf(4, publishedEntry("swarm-worker-0", "a"), publishedEntry("swarm-worker-1", "b")))}, "plan-flight.txt"},
 		{"a job that its worker has not given up", []client.Object{waited, statefulSet(2), flight}, "plan-waited.txt"},
 		{"a job that its worker has given up", []client.Object{landed, statefulSet(2), flight}, "plan-landed.txt"},
 		{"a config of unknown workers", []client.Object{smallPool("a"), statefulSet(1), strange}, "plan-strange.txt"},
-		{"a config for each worker", []client.Object{per, statefulSet(2), configMap("swarm-worker-config-swarm-worker-0", "config.yml", alphabet), configMap("other", "config.yml", "{")}, "plan-perworker.txt"},
+		{"a config for each worker", []client.Object{per, statefulSet(2), configMap("swarm-worker-config-swarm-worker-0", "config.yml", alphabet),
+			configMap("other", "config.yml", "{")}, "plan-perworker.txt"},
 		{"nothing at all", []client.Object{smallPool(), statefulSet(0)}, "plan-nothing.txt"},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
@@ -151,14 +163,18 @@ func deploymentPool(slots map[string]string) []client.Object {
 		Spec:       appsv1.DeploymentSpec{Replicas: new(int32(2)), Selector: &metav1.LabelSelector{MatchLabels: labels}},
 	}}
 	for name, slot := range slots {
-		objects = append(objects, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: map[string]string{"app": "worker", v1alpha1.LabelSlot: slot}}})
+		objects = append(objects,
+			&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name,
+				Labels: map[string]string{"app": "worker", v1alpha1.LabelSlot: slot}}})
 	}
-	failed := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "swarm-worker-failed", Labels: labels}, Status: corev1.PodStatus{Phase: corev1.PodFailed}}
+	failed := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "swarm-worker-failed", Labels: labels},
+		Status: corev1.PodStatus{Phase: corev1.PodFailed}}
 	return append(objects, failed)
 }
 
 func TestPlanOfADeployment(t *testing.T) {
-	config := configMap("swarm-worker-config", "config.yml", fileOf(2, publishedEntry("swarm-worker-x", "a", "b"), publishedEntry("swarm-worker-y", "c", "d")))
+	config := configMap("swarm-worker-config", "config.yml", fileOf(2, publishedEntry("swarm-worker-x", "a", "b"),
+		publishedEntry("swarm-worker-y", "c", "d")))
 	config.Annotations = ledgerOf(t, assign.Record{Worker: "swarm-worker-y", Ordinal: 1})
 	both := map[string]string{"swarm-worker-x": "0", "swarm-worker-y": "1"}
 	for _, c := range []struct {
@@ -170,8 +186,10 @@ func TestPlanOfADeployment(t *testing.T) {
 		{"as it is", append(deploymentPool(both), config), "", "deployment-same.txt"},
 		{"two more", append(deploymentPool(both), config), "--replicas 4", "deployment-more.txt"},
 		{"one less", append(deploymentPool(both), config), "--replicas 1", "deployment-less.txt"},
-		{"a pod that is gone leaves its jobs to the next one", append(deploymentPool(map[string]string{"swarm-worker-x": "0"}), config), "", "deployment-gone.txt"},
-		{"a pod that has replaced another", append(deploymentPool(map[string]string{"swarm-worker-x": "0", "swarm-worker-z": ""}), config), "", "deployment-replaced.txt"},
+		{"a pod that is gone leaves its jobs to the next one", append(deploymentPool(map[string]string{"swarm-worker-x": "0"}), config), "",
+			"deployment-gone.txt"},
+		{"a pod that has replaced another", append(deploymentPool(map[string]string{"swarm-worker-x": "0", "swarm-worker-z": ""}), config), "",
+			"deployment-replaced.txt"},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
 			compare(t, c.golden, newCLIHarness(t, c.objects...).mustRun(strings.TrimSpace("plan pool cameras "+c.line)))

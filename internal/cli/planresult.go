@@ -74,7 +74,8 @@ func (r defaultReasons) reasonFor(move jobMove) string {
 }
 
 // withDecision fills in what a decision changes.
-func (f planResult) withDecision(decision assign.Decision, before *assign.Revision, records []assign.Record, defaults defaultReasons) planResult {
+func (f planResult) withDecision(decision assign.Decision, before *assign.Revision, records []assign.Record,
+	defaults defaultReasons) planResult {
 	current, target := before.Shares(), decision.Next.Shares()
 	moveReasons := map[string]string{}
 	for _, move := range decision.Moves() {

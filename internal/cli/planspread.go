@@ -68,7 +68,8 @@ func oneWorkload(command *cobra.Command, arguments []string) error {
 	return usageErrorf(command, "name one workload, not %d", len(arguments))
 }
 
-func (s *session) planSpread(ctx context.Context, name string, settings spreadsnapshot.Settings, change spreadChange, output *outputFlag) error {
+func (s *session) planSpread(ctx context.Context, name string, settings spreadsnapshot.Settings, change spreadChange,
+	output *outputFlag) error {
 	at, err := s.open()
 	if err != nil {
 		return err
@@ -126,8 +127,13 @@ func (c spreadChange) apply(settings spreadsnapshot.Settings, workload workloads
 // scalePods returns the pods after scaling: the highest numbers are gone, and new ones are Ready where they belong.
 func scalePods(snapshot split.Snapshot) []split.Pod {
 	used := make([]bool, snapshot.Replicas)
-	pods := slices.DeleteFunc(slices.Clone(snapshot.Pods), func(pod split.Pod) bool { return pod.Number >= snapshot.Replicas || pod.Phase == split.Terminating })
-	slices.SortStableFunc(pods, func(a, b split.Pod) int { return cmp.Compare(uint(a.Number), uint(b.Number)) }) // those without a number come last
+	pods := slices.DeleteFunc(slices.Clone(snapshot.Pods), func(pod split.Pod) bool {
+		return pod.Number >= snapshot.Replicas || pod.Phase == split.Terminating
+	})
+	slices.SortStableFunc(pods, func(a, b split.Pod) int {
+		return cmp.Compare(uint(a.Number),
+			uint(b.Number))
+	}) // those without a number come last
 	pods = pods[:min(len(pods), snapshot.Replicas)]
 	for _, pod := range pods {
 		if pod.Number != split.Unnumbered {
@@ -137,7 +143,8 @@ func scalePods(snapshot split.Snapshot) []split.Pod {
 	for number := range used {
 		if !used[number] && len(pods) < snapshot.Replicas {
 			class := split.Of(*snapshot.Policy, number)
-			pods = append(pods, split.Pod{Name: newPodName, Number: number, TemplateHash: replicaSetOf(snapshot.Pods), AssignedClass: class, NodeClass: class, Phase: split.Ready, Created: snapshot.Now.Add(-snapshot.Cooldown)})
+			pods = append(pods, split.Pod{Name: newPodName, Number: number, TemplateHash: replicaSetOf(snapshot.Pods), AssignedClass: class,
+				NodeClass: class, Phase: split.Ready, Created: snapshot.Now.Add(-snapshot.Cooldown)})
 		}
 	}
 	return pods
@@ -216,7 +223,8 @@ func movePods(snapshot split.Snapshot, moves []split.Move) []split.Pod {
 	pods := slices.Clone(snapshot.Pods)
 	for _, move := range moves {
 		at := slices.IndexFunc(pods, func(pod split.Pod) bool { return pod.Name == move.Pod })
-		pods[at] = split.Pod{Name: move.Pod, Number: move.Number, TemplateHash: pods[at].TemplateHash, AssignedClass: move.To, NodeClass: move.To, Phase: split.Ready, Created: snapshot.Now}
+		pods[at] = split.Pod{Name: move.Pod, Number: move.Number, TemplateHash: pods[at].TemplateHash, AssignedClass: move.To, NodeClass: move.To,
+			Phase: split.Ready, Created: snapshot.Now}
 	}
 	return pods
 }
@@ -236,7 +244,8 @@ func (s *session) printSpreadPlan(plan spreadPlan, output *outputFlag) error {
 		p.line("\nstep %d", n+1)
 		var rows [][]cell
 		for _, move := range step {
-			rows = append(rows, []cell{cellOf(move.Pod), cellOf(move.Number), cellOf(move.Verb), cellOf(move.From), cellOf(move.To), cellOf(move.Reason)})
+			rows = append(rows, []cell{cellOf(move.Pod), cellOf(move.Number), cellOf(move.Verb), cellOf(move.From), cellOf(move.To),
+				cellOf(move.Reason)})
 		}
 		p.table([]string{"POD", "NUMBER", "HOW", "FROM", "TO", "WHY"}, rows)
 	}

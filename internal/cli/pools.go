@@ -131,7 +131,8 @@ func poolRow(pool v1alpha1.WorkerPool, allNamespaces, wide bool) []cell {
 	if allNamespaces {
 		row = append(row, cellOf(pool.Namespace))
 	}
-	row = append(row, cellOf(pool.Name), cellOf(fmt.Sprintf("%s/%s", pool.Spec.Workers.Kind, pool.Spec.Workers.Name)), cellOf(fmt.Sprintf("%d/%d", status.Size, status.ExpectedSize)),
+	row = append(row, cellOf(pool.Name), cellOf(fmt.Sprintf("%s/%s", pool.Spec.Workers.Kind, pool.Spec.Workers.Name)),
+		cellOf(fmt.Sprintf("%d/%d", status.Size, status.ExpectedSize)),
 		cellOf(status.Jobs), cellOf(status.Version), convergedCell(status.Conditions), cell{condition.Reason, conditionColor(condition)})
 	if wide {
 		row = append(row, cellOf(fmt.Sprintf("%d/%d", status.Revision, status.ConvergedRevision)), cellOf(condition.Message))
@@ -156,7 +157,8 @@ func mainCondition(conditions []metav1.Condition) metav1.Condition {
 		kind   string
 		status metav1.ConditionStatus
 	}{
-		{v1alpha1.ConditionReady, metav1.ConditionFalse}, {v1alpha1.ConditionDegraded, metav1.ConditionTrue}, {v1alpha1.ConditionConverged, metav1.ConditionFalse},
+		{v1alpha1.ConditionReady, metav1.ConditionFalse}, {v1alpha1.ConditionDegraded, metav1.ConditionTrue},
+		{v1alpha1.ConditionConverged, metav1.ConditionFalse},
 	} {
 		if meta.IsStatusConditionPresentAndEqual(conditions, problem.kind, problem.status) {
 			return *meta.FindStatusCondition(conditions, problem.kind)

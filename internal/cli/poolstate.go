@@ -65,7 +65,8 @@ func (s poolState) input(change poolChange, jobs []assign.Job, records []assign.
 	}
 	return assign.Input{
 		Jobs: list, Workers: s.workload.workers(s.size(change), int(s.pool.Spec.CapacityPerWorker), records),
-		Strategy: cmp.Or(change.strategy, assign.Strategy(s.pool.Spec.Strategy), assign.Sticky), ImbalancePercent: int(s.pool.Spec.ImbalancePercent),
+		Strategy:         cmp.Or(change.strategy, assign.Strategy(s.pool.Spec.Strategy), assign.Sticky),
+		ImbalancePercent: int(s.pool.Spec.ImbalancePercent),
 	}, nil
 }
 
@@ -110,7 +111,8 @@ func (s poolState) planChange(change poolChange, jobs []assign.Job) (planResult,
 	if newest != nil {
 		input.Previous = newest
 		if decision := assign.Plan(input); decision.RefusalReason == "" && decision.Next.Same(newest) {
-			return result.withDecision(decision, before, records, defaultReasons{"the newest revision, which is being carried out, has it there", "it is no longer in the list"}), nil
+			return result.withDecision(decision, before, records, defaultReasons{"the newest revision, which is being carried out, has it there",
+				"it is no longer in the list"}), nil
 		}
 	}
 	input.Previous = before
@@ -131,14 +133,16 @@ func (s poolState) planRollback(revision storedRevision) (planResult, error) {
 	input.Previous, input.Strategy = assign.Restore(revision.data.Shares(), 0), assign.Sticky
 	result := s.newPlanResult(noChange, input.Strategy, jobs)
 	result.Revision = revision.number
-	defaults := defaultReasons{fmt.Sprintf("revision %d has it there", revision.number), fmt.Sprintf("revision %d does not have it", revision.number)}
+	defaults := defaultReasons{fmt.Sprintf("revision %d has it there", revision.number),
+		fmt.Sprintf("revision %d does not have it", revision.number)}
 	return result.withDecision(assign.Plan(input), assign.BaseRevision(s.newestRevision(), records), records, defaults), nil
 }
 
 func (s poolState) newPlanResult(change poolChange, strategy assign.Strategy, jobs []assign.Job) planResult {
 	result := planResult{
-		Namespace: s.pool.Namespace, Pool: s.pool.Name, Strategy: string(strategy), Handoff: string(cmp.Or(s.pool.Spec.Handoff, v1alpha1.HandoffExclusive)),
-		Jobs: len(jobs), SizeBefore: len(s.lists.entries), SizeAfter: s.size(change), jobs: jobs,
+		Namespace: s.pool.Namespace, Pool: s.pool.Name, Strategy: string(strategy),
+		Handoff: string(cmp.Or(s.pool.Spec.Handoff, v1alpha1.HandoffExclusive)),
+		Jobs:    len(jobs), SizeBefore: len(s.lists.entries), SizeAfter: s.size(change), jobs: jobs,
 	}
 	if s.pool.Spec.Mode == v1alpha1.PoolPaused {
 		result.Notes = append(result.Notes, "the pool is paused: nothing moves before spec.mode is Running")

@@ -87,8 +87,13 @@ func (c cluster) readConfigs(ctx context.Context, pool *v1alpha1.WorkerPool) ([]
 	}
 	list := &corev1.ConfigMapList{}
 	err := c.List(ctx, list, client.InNamespace(pool.Namespace), client.MatchingLabels{v1alpha1.LabelPool: pool.Name})
-	configs := slices.DeleteFunc(list.Items, func(config corev1.ConfigMap) bool { return !strings.HasPrefix(config.Name, pool.ConfigName()+"-") })
-	slices.SortFunc(configs, func(a, b corev1.ConfigMap) int { return cmp.Or(len(a.Name)-len(b.Name), cmp.Compare(a.Name, b.Name)) }) // worker-2 before worker-10
+	configs := slices.DeleteFunc(list.Items, func(config corev1.ConfigMap) bool {
+		return !strings.HasPrefix(config.Name, pool.ConfigName()+"-")
+	})
+	slices.SortFunc(configs, func(a, b corev1.ConfigMap) int {
+		return cmp.Or(len(a.Name)-len(b.Name),
+			cmp.Compare(a.Name, b.Name))
+	}) // worker-2 before worker-10
 	return configs, err
 }
 

@@ -27,9 +27,12 @@ func TestRollback(t *testing.T) {
 		pin    int64
 	}{
 		{"back", "--to 1", "workerpool.swarm.io/cameras pinned to revision 1: 27 jobs over 2 workers: 0 move, 27 stay; 0 published configs", 1},
-		{"where it is", "--to 2", "workerpool.swarm.io/cameras stays pinned to revision 2: 3 jobs over 2 workers: 3 move, 0 stay, 24 end; 2 published configs", 2},
-		{"forth", "--undo", "workerpool.swarm.io/cameras no longer pinned to revision 2: 27 jobs over 2 workers: 0 move, 27 stay; 0 published configs", 0},
-		{"forth, in other words", "--to 0", "workerpool.swarm.io/cameras no longer pinned to revision 2: 27 jobs over 2 workers: 0 move, 27 stay; 0 published configs", 0},
+		{"where it is", "--to 2",
+			"workerpool.swarm.io/cameras stays pinned to revision 2: 3 jobs over 2 workers: 3 move, 0 stay, 24 end; 2 published configs", 2},
+		{"forth", "--undo",
+			"workerpool.swarm.io/cameras no longer pinned to revision 2: 27 jobs over 2 workers: 0 move, 27 stay; 0 published configs", 0},
+		{"forth, in other words", "--to 0",
+			"workerpool.swarm.io/cameras no longer pinned to revision 2: 27 jobs over 2 workers: 0 move, 27 stay; 0 published configs", 0},
 		{"only a look", "--to 1 --dry-run", "Nothing would move: 27 jobs over 2 workers", 2},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
@@ -57,7 +60,8 @@ func TestRollbackShowsMoves(t *testing.T) {
 }
 
 func TestRollbackOfWhatWasNotPinned(t *testing.T) {
-	if got := newCLIHarness(t, convergedPool27(t)...).mustRun("rollback pool cameras --undo"); !strings.HasPrefix(got, "workerpool.swarm.io/cameras was not pinned: ") {
+	if got := newCLIHarness(t, convergedPool27(t)...).mustRun("rollback pool cameras --undo"); !strings.HasPrefix(got,
+		"workerpool.swarm.io/cameras was not pinned: ") {
 		t.Errorf("got %q", got)
 	}
 }
@@ -69,7 +73,8 @@ func TestRollbackOfAnUnreadablePool(t *testing.T) {
 	w := newCLIHarness(t, objects...)
 	compare(t, "rollback-smaller.txt", w.mustRun("rollback pool cameras --to 2 --dry-run"))
 	code, out, said := w.run("rollback pool cameras --undo")
-	if code != exitOK || out != "workerpool.swarm.io/cameras no longer pinned to revision 2\n" || !strings.HasPrefix(said, "What moves is not known: ConfigMap \"camera-list\"") || w.pinnedRevision() != 0 {
+	if code != exitOK || out != "workerpool.swarm.io/cameras no longer pinned to revision 2\n" ||
+		!strings.HasPrefix(said, "What moves is not known: ConfigMap \"camera-list\"") || w.pinnedRevision() != 0 {
 		t.Errorf("exit code %d, %q, %q", code, out, said)
 	}
 	if code, _, _ := w.run("rollback pool cameras --undo --dry-run"); code != exitError {

@@ -20,10 +20,13 @@ func poolsInAllStates(t *testing.T) []client.Object {
 		return pool
 	}
 	fresh := named("fresh")
-	waiting := named("waiting", v1alpha1.Ready(1, v1alpha1.ReasonAvailable, ""), v1alpha1.Converging(1, v1alpha1.ReasonConverging, "waiting for swarm-worker-0: it has not confirmed version 8"))
+	waiting := named("waiting", v1alpha1.Ready(1, v1alpha1.ReasonAvailable, ""),
+		v1alpha1.Converging(1, v1alpha1.ReasonConverging, "waiting for swarm-worker-0: it has not confirmed version 8"))
 	waiting.Status.Revision, waiting.Status.ConvergedRevision, waiting.Status.Version = 5, 4, 8
-	full := named("full", v1alpha1.Ready(1, v1alpha1.ReasonAvailable, ""), v1alpha1.Converged(1, ""), v1alpha1.Degraded(1, v1alpha1.ReasonJobsUnassigned, "2 jobs have no worker"))
-	lost := named("lost", v1alpha1.NotReady(1, v1alpha1.ReasonWorkloadNotFound, "there is no StatefulSet"), v1alpha1.Degraded(1, v1alpha1.ReasonWorkloadNotFound, ""))
+	full := named("full", v1alpha1.Ready(1, v1alpha1.ReasonAvailable, ""), v1alpha1.Converged(1, ""),
+		v1alpha1.Degraded(1, v1alpha1.ReasonJobsUnassigned, "2 jobs have no worker"))
+	lost := named("lost", v1alpha1.NotReady(1, v1alpha1.ReasonWorkloadNotFound, "there is no StatefulSet"),
+		v1alpha1.Degraded(1, v1alpha1.ReasonWorkloadNotFound, ""))
 	lost.Namespace, lost.Spec.Workers.Kind = "other", v1alpha1.WorkloadDeployment
 	return append(convergedPool27(t), fresh, waiting, full, lost)
 }
@@ -108,7 +111,8 @@ func poolWithHistory(t *testing.T) []client.Object {
 	foreign := revisionOf(t, 2, "")
 	foreign.Name, foreign.OwnerReferences[0].Kind, foreign.OwnerReferences[0].UID = "swarm-worker-6c5d", "StatefulSet", "other"
 	foreign.Data.Raw = []byte(`{"spec": {}}`)
-	two := fileOf(2, publishedEntry("swarm-worker-0", "stream:cars:new", "stream:cars:updated"), publishedEntry("swarm-worker-1", "stream:foo:new"))
+	two := fileOf(2, publishedEntry("swarm-worker-0", "stream:cars:new", "stream:cars:updated"),
+		publishedEntry("swarm-worker-1", "stream:foo:new"))
 	return append(objects, revisionOf(t, 2, two), revisionOf(t, 3, text(t, "pool-27-expected.yml")), foreign)
 }
 
@@ -147,7 +151,8 @@ func TestPrinter(t *testing.T) {
 		want    string
 	}{
 		{"plain", false, "NAME    NUMBER   WHAT\na       5        -\nnaïve   12345    \\x1b]0;evil\\a\n"},
-		{"coloured", true, "NAME    NUMBER   WHAT\n\x1b[32ma\x1b[0m       5        -\n\x1b[31mnaïve\x1b[0m   12345    \x1b[33m\\x1b]0;evil\\a\x1b[0m\n"},
+		{"coloured", true,
+			"NAME    NUMBER   WHAT\n\x1b[32ma\x1b[0m       5        -\n\x1b[31mnaïve\x1b[0m   12345    \x1b[33m\\x1b]0;evil\\a\x1b[0m\n"},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
 			var out bytes.Buffer

@@ -107,17 +107,20 @@ func (s *clusterState) selectWorkloads(names []string) ([]workloads.Workload, er
 			return nil, err
 		}
 		if !s.settings.Spec(workload).Managed() {
-			return nil, fmt.Errorf("%s is not spread: annotate it with %s=%s and %s", name, s.settings.Key(v1alpha1.SpreadMode), v1alpha1.SpreadEnabled, s.settings.Key(v1alpha1.SpreadSpotPercentage))
+			return nil, fmt.Errorf("%s is not spread: annotate it with %s=%s and %s", name, s.settings.Key(v1alpha1.SpreadMode),
+				v1alpha1.SpreadEnabled, s.settings.Key(v1alpha1.SpreadSpotPercentage))
 		}
 		selected = append(selected, workload)
 	}
 	return selected, nil
 }
 
-func (s *clusterState) newSpreadRow(workload workloads.Workload, policy spreadsnapshot.Spec, decision split.Decision, prices *prices) spreadRow {
+func (s *clusterState) newSpreadRow(workload workloads.Workload, policy spreadsnapshot.Spec, decision split.Decision,
+	prices *prices) spreadRow {
 	row := spreadRow{
 		Namespace: workload.Key.Namespace, Kind: string(workload.Key.Kind), Name: workload.Key.Name, Replicas: workload.Replicas,
-		Wanted: decision.Desired.String(), Actual: decision.Current.String(), Status: workload.GetAnnotations()[s.settings.Key(v1alpha1.SpreadStatus)],
+		Wanted: decision.Desired.String(), Actual: decision.Current.String(),
+		Status: workload.GetAnnotations()[s.settings.Key(v1alpha1.SpreadStatus)],
 	}
 	if policy.Policy != nil {
 		row.Policy = policy.Policy.String()
@@ -172,7 +175,8 @@ func (r spreadRow) cells(q spreadQuery, wide bool) []cell {
 	if !ok {
 		reason = r.Why
 	}
-	row := []cell{cellOf(strings.ToLower(r.Kind) + "/" + r.Name), cellOf(r.Replicas), cellOf(r.Wanted), cellOf(r.Actual), {status, spreadColor(status)}, cellOf(reason)}
+	row := []cell{cellOf(strings.ToLower(r.Kind) + "/" + r.Name), cellOf(r.Replicas), cellOf(r.Wanted), cellOf(r.Actual),
+		{status, spreadColor(status)}, cellOf(reason)}
 	if q.allNamespaces {
 		row = append([]cell{cellOf(r.Namespace)}, row...)
 	}
@@ -214,7 +218,8 @@ func (s *clusterState) printLabelProblems(out printer) {
 func (s *session) printNoSpread(namespace string, q spreadQuery) {
 	where := fmt.Sprintf("in namespace %q: kubectl swarm spread -A lists those of all namespaces", namespace)
 	if q.allNamespaces {
-		where = fmt.Sprintf("in this cluster: annotate one with %s=%s and %s", q.settings.Key(v1alpha1.SpreadMode), v1alpha1.SpreadEnabled, q.settings.Key(v1alpha1.SpreadSpotPercentage))
+		where = fmt.Sprintf("in this cluster: annotate one with %s=%s and %s", q.settings.Key(v1alpha1.SpreadMode), v1alpha1.SpreadEnabled,
+			q.settings.Key(v1alpha1.SpreadSpotPercentage))
 	}
 	fmt.Fprintf(s.ErrOut, "No workload is spread %s.\n", where)
 }

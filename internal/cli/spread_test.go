@@ -22,7 +22,8 @@ func newNode(name, class string) *corev1.Node {
 		node.Labels["karpenter.sh/capacity-type"] = class
 	}
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
-	node.Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("16Gi"), corev1.ResourcePods: resource.MustParse("100")}
+	node.Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4"),
+		corev1.ResourceMemory: resource.MustParse("16Gi"), corev1.ResourcePods: resource.MustParse("100")}
 	return node
 }
 
@@ -44,9 +45,11 @@ func spreadDeployment(name string, annotations map[string]string, nodes ...strin
 				OwnerReferences: []metav1.OwnerReference{{Kind: "ReplicaSet", Name: name + "-abc", Controller: new(true)}},
 			},
 			Spec: corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{
-				Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("1Gi")}},
+				Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1"),
+					corev1.ResourceMemory: resource.MustParse("1Gi")}},
 			}}},
-			Status: corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
+			Status: corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady,
+				Status: corev1.ConditionTrue}}},
 		})
 	}
 	return objects
@@ -57,9 +60,12 @@ func spreadDeployment(name string, annotations map[string]string, nodes ...strin
 func newSpreadHarness(t *testing.T, more ...client.Object) *cliHarness {
 	t.Helper()
 	objects := []client.Object{newNode("d", "on-demand"), newNode("s", "spot"), newNode("plain", "")}
-	objects = append(objects, spreadDeployment("api", map[string]string{"spread": "enabled", "spot-percentage": "50", "spread-status": "Balanced"}, "d", "s", "d", "s")...)
-	objects = append(objects, spreadDeployment("web", map[string]string{"spread": "enabled", "spot-percentage": "60", "min-on-demand": "2", "spread-status": "Rebalancing", "spread-reason": "moving 1 pod"}, "d", "d", "d", "d", "d", "d", "d", "d", "plain", "plain")...)
-	objects = append(objects, spreadDeployment("odd", map[string]string{"spread": "enabled", "spot-percentage": "abc", "spread-status": `Invalid: spot-percentage is "abc": write a whole number from 0 to 100, such as "60" or "60%"`}, "d")...)
+	objects = append(objects, spreadDeployment("api", map[string]string{"spread": "enabled", "spot-percentage": "50",
+		"spread-status": "Balanced"}, "d", "s", "d", "s")...)
+	objects = append(objects, spreadDeployment("web", map[string]string{"spread": "enabled", "spot-percentage": "60", "min-on-demand": "2",
+		"spread-status": "Rebalancing", "spread-reason": "moving 1 pod"}, "d", "d", "d", "d", "d", "d", "d", "d", "plain", "plain")...)
+	objects = append(objects, spreadDeployment("odd", map[string]string{"spread": "enabled", "spot-percentage": "abc",
+		"spread-status": `Invalid: spot-percentage is "abc": write a whole number from 0 to 100, such as "60" or "60%"`}, "d")...)
 	objects = append(objects, spreadDeployment("quiet", map[string]string{"spot-percentage": "50"}, "d")...)
 	return newCLIHarness(t, append(objects, more...)...)
 }
@@ -77,8 +83,10 @@ func TestSpreadIsShown(t *testing.T) {
 func TestSpreadIsPlanned(t *testing.T) {
 	w := newSpreadHarness(t)
 	for name, line := range map[string]string{
-		"planspread.txt": "plan spread web", "planspread-nothing.txt": "plan spread deploy/api", "planspread-percent.txt": "plan spread api --spot-percentage 100 --min-on-demand 1",
-		"planspread-scaled.txt": "plan spread api --replicas 8", "planspread-smaller.txt": "plan spread api --replicas 1", "planspread-new.json": "plan spread quiet --min-on-demand 0 -o json",
+		"planspread.txt": "plan spread web", "planspread-nothing.txt": "plan spread deploy/api",
+		"planspread-percent.txt": "plan spread api --spot-percentage 100 --min-on-demand 1",
+		"planspread-scaled.txt":  "plan spread api --replicas 8", "planspread-smaller.txt": "plan spread api --replicas 1",
+		"planspread-new.json": "plan spread quiet --min-on-demand 0 -o json",
 	} {
 		compare(t, name, w.mustRun(line))
 	}
@@ -97,7 +105,8 @@ func TestPodsAfterScaling(t *testing.T) {
 		return split.Pod{Name: name, Number: number, Phase: phase}
 	}
 	now := []split.Pod{
-		pod("stray", split.Unnumbered, split.Ready), pod("a", 0, split.Ready), pod("going", 1, split.Terminating), pod("b", 2, split.Ready), pod("c", 5, split.Ready),
+		pod("stray", split.Unnumbered, split.Ready), pod("a", 0, split.Ready), pod("going", 1, split.Terminating), pod("b", 2, split.Ready),
+		pod("c", 5, split.Ready),
 	}
 	for replicas, want := range map[int]string{0: "", 1: "a", 2: "a stray", 3: "a b stray", 4: "a b stray new", 6: "a b c stray new new"} {
 		var got []string
@@ -115,7 +124,8 @@ func TestBudgetIsInThePlan(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"},
 		Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}},
 	})
-	if out := w.mustRun("plan spread web"); !strings.Contains(out, "now BlockedByPDB: its PodDisruptionBudget allows no more disruption now") || strings.Contains(out, "step 1") {
+	if out := w.mustRun("plan spread web"); !strings.Contains(out,
+		"now BlockedByPDB: its PodDisruptionBudget allows no more disruption now") || strings.Contains(out, "step 1") {
 		t.Error(out)
 	}
 }

@@ -25,17 +25,20 @@ func TestUnstickRemovesFinalizers(t *testing.T) {
 		out, said string
 		left      int
 	}{
-		"unstick":              {0, "swarm.swarm.io/old in namespace default let go\n", "", 4},
-		"unstick -A":           {0, "swarm.swarm.io/old in namespace default let go\nswarm.swarm.io/far in namespace team let go\n", "", 3},
-		"unstick -A --dry-run": {0, "swarm.swarm.io/old in namespace default would be let go\nswarm.swarm.io/far in namespace team would be let go\n", "", 5},
-		"unstick fresh":        {0, "swarm.swarm.io/fresh in namespace default let go\n", "", 4},
-		"unstick -n nowhere":   {0, "", "no Swarm is stuck\n", 5},
-		"unstick running":      {1, "", "kubectl swarm: swarm \"running\" is not being deleted: kubectl delete swarm running comes first\n", 5},
-		"unstick missing":      {1, "", "kubectl swarm: there is no swarm \"missing\" in namespace \"default\"\n", 5},
-		"unstick -A far":       {2, "", "kubectl swarm: a swarm is named in one namespace: use -n instead of -A: see kubectl swarm unstick --help\n", 5},
+		"unstick":    {0, "swarm.swarm.io/old in namespace default let go\n", "", 4},
+		"unstick -A": {0, "swarm.swarm.io/old in namespace default let go\nswarm.swarm.io/far in namespace team let go\n", "", 3},
+		"unstick -A --dry-run": {0,
+			"swarm.swarm.io/old in namespace default would be let go\nswarm.swarm.io/far in namespace team would be let go\n", "", 5},
+		"unstick fresh":      {0, "swarm.swarm.io/fresh in namespace default let go\n", "", 4},
+		"unstick -n nowhere": {0, "", "no Swarm is stuck\n", 5},
+		"unstick running":    {1, "", "kubectl swarm: swarm \"running\" is not being deleted: kubectl delete swarm running comes first\n", 5},
+		"unstick missing":    {1, "", "kubectl swarm: there is no swarm \"missing\" in namespace \"default\"\n", 5},
+		"unstick -A far": {2, "",
+			"kubectl swarm: a swarm is named in one namespace: use -n instead of -A: see kubectl swarm unstick --help\n", 5},
 	} {
 		t.Run(line, func(t *testing.T) {
-			w := newCLIHarness(t, deletingSwarm("default", "running", 0, v1alpha1.Finalizer), deletingSwarm("default", "old", time.Hour, v1alpha1.Finalizer),
+			w := newCLIHarness(t, deletingSwarm("default", "running", 0, v1alpha1.Finalizer),
+				deletingSwarm("default", "old", time.Hour, v1alpha1.Finalizer),
 				deletingSwarm("default", "fresh", 30*time.Second, v1alpha1.Finalizer), deletingSwarm("default", "archived", time.Hour, other),
 				deletingSwarm("team", "far", time.Hour, v1alpha1.Finalizer))
 			code, out, stderr := w.run(line)

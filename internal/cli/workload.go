@@ -39,7 +39,8 @@ func (c cluster) readWorkload(ctx context.Context, pool *v1alpha1.WorkerPool) (p
 	}
 	err := read(ctx, client.ObjectKey{Namespace: pool.Namespace, Name: result.name}, &result)
 	if apierrors.IsNotFound(err) {
-		return result, fmt.Errorf("there is no %s %q in namespace %q: create it, or delete pool %q", result.kind, result.name, pool.Namespace, pool.Name)
+		return result, fmt.Errorf("there is no %s %q in namespace %q: create it, or delete pool %q", result.kind, result.name, pool.Namespace,
+			pool.Name)
 	}
 	if err != nil {
 		return result, fmt.Errorf("read %s %q: %w", result.kind, result.name, err)

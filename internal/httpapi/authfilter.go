@@ -102,7 +102,8 @@ func newAuthFilter(authorizer Authorizer, refusals *limit.Refusals) *authFilter 
 	return &authFilter{
 		authorizer: authorizer, reviewSlots: make(semaphore, maxConcurrentReviews), refusals: refusals,
 		budget:      limit.NewFairLimiter(limit.Budget{PerSecond: reviewsPerSecond, Burst: reviewBurst, Share: reviewShare}),
-		callerCache: newAuthCache[authenticationv1.UserInfo](positiveTTL), allowedCache: newAuthCache[struct{}](positiveTTL), refusedCache: newAuthCache[error](negativeTTL),
+		callerCache: newAuthCache[authenticationv1.UserInfo](positiveTTL), allowedCache: newAuthCache[struct{}](positiveTTL),
+		refusedCache: newAuthCache[error](negativeTTL),
 	}
 }
 
@@ -173,7 +174,8 @@ func (g *authFilter) identify(ctx context.Context, cred credential) (authenticat
 		return authenticationv1.UserInfo{}, err
 	}
 	if !valid {
-		err := problemf(http.StatusUnauthorized, "the API server does not accept the token: it is expired, forged, revoked, or issued for another audience")
+		err := problemf(http.StatusUnauthorized,
+			"the API server does not accept the token: it is expired, forged, revoked, or issued for another audience")
 		g.refusedCache.add(key, err)
 		return authenticationv1.UserInfo{}, err
 	}
@@ -182,7 +184,8 @@ func (g *authFilter) identify(ctx context.Context, cred credential) (authenticat
 }
 
 // authorize asks whether a caller has a right, and caches the answer under the key.
-func (g *authFilter) authorize(ctx context.Context, cred credential, caller authenticationv1.UserInfo, needed permission, key cacheKey) error {
+func (g *authFilter) authorize(ctx context.Context, cred credential, caller authenticationv1.UserInfo, needed permission,
+	key cacheKey) error {
 	allowed := false
 	err := g.review(ctx, cred.source, func() (err error) {
 		if allowed, err = g.authorizer.Authorize(ctx, cred.token, caller, needed.attributes()); err != nil {

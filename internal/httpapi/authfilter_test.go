@@ -34,11 +34,14 @@ func TestOnlyAuthorizedCallersAreAnswered(t *testing.T) {
 		{"another scheme", "/v1/pools", "Basic ana", 401, "this path needs a header"},
 		{"far too long", "/v1/pools", "Bearer " + strings.Repeat("x", maxTokenBytes+1), 401, "this path needs a header"},
 		{"not accepted", "/v1/pools", "Bearer forged", 401, "the API server does not accept the token"},
-		{"one namespace is not all", "/v1/pools", "Bearer ana", 403, `workerpools.swarm.io is forbidden: User "ana" cannot list resource "workerpools" in API group "swarm.io" at the cluster scope`},
-		{"one namespace is not another", "/v1/pools?namespace=b", "Bearer ana", 403, `cannot list resource "workerpools" in API group "swarm.io" in the namespace "b"`},
+		{"one namespace is not all", "/v1/pools", "Bearer ana", 403,
+			`workerpools.swarm.io is forbidden: User "ana" cannot list resource "workerpools" in API group "swarm.io" at the cluster scope`},
+		{"one namespace is not another", "/v1/pools?namespace=b", "Bearer ana", 403,
+			`cannot list resource "workerpools" in API group "swarm.io" in the namespace "b"`},
 		{"the first counts, for both", "/v1/pools?namespace=b&namespace=a", "Bearer ana", 403, `in the namespace "b"`},
 		{"in that namespace", "/v1/pools?namespace=a", "bearer ana", 200, `{"items":[]}`},
-		{"list is not get", "/v1/pools/a/q", "Bearer ana", 403, `workerpools.swarm.io "q" is forbidden: User "ana" cannot get resource "workerpools" in API group "swarm.io" in the namespace "a"`},
+		{"list is not get", "/v1/pools/a/q", "Bearer ana", 403,
+			`workerpools.swarm.io "q" is forbidden: User "ana" cannot get resource "workerpools" in API group "swarm.io" in the namespace "a"`},
 		{"what is not there is told to those who may ask", "/v1/pools/a/p", "Bearer ana", 404, "not found"},
 		{"another kind", "/v1/swarms", "Bearer ana", 403, `cannot list resource "swarms"`},
 		{"everywhere", "/v1/tasks", "Bearer ana", 200, `{"items":[]}`},
@@ -59,7 +62,8 @@ func TestReviewIsAboutTheWholeCaller(t *testing.T) {
 	get(newTestAPI(t, reviews), "/v1/pools/a/p/workers/w", "ana")
 	want := authorizationv1.SubjectAccessReviewSpec{
 		User: "ana", UID: "u", Groups: []string{"g"}, Extra: map[string]authorizationv1.ExtraValue{"pod": {"p"}},
-		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "get", Group: "swarm.io", Version: "v1alpha1", Resource: "workerpools", Namespace: "a", Name: "p"},
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "get", Group: "swarm.io", Version: "v1alpha1", Resource: "workerpools",
+			Namespace: "a", Name: "p"},
 	}
 	if !reflect.DeepEqual(reviews.reviews, want) {
 		t.Errorf("asked about %+v", reviews.reviews)
@@ -130,7 +134,8 @@ func TestFloodOfTokensIsBounded(t *testing.T) {
 		}
 		synctest.Wait()
 		began := time.Now()
-		if err := g.check(t.Context(), credential{"prometheus", "10.0.0.2"}, permission{"get", "/metrics", "", ""}); err != nil || time.Since(began) > 0 {
+		if err := g.check(t.Context(), credential{"prometheus", "10.0.0.2"}, permission{"get", "/metrics", "", ""}); err != nil ||
+			time.Since(began) > 0 {
 			t.Errorf("a good token from elsewhere: %v after %s", err, time.Since(began))
 		}
 		codes := map[int]int{}
@@ -138,7 +143,8 @@ func TestFloodOfTokensIsBounded(t *testing.T) {
 			codes[<-refused]++
 		}
 		most := reviewBurst + reviewsPerSecond*int(reviewTimeout/time.Second)
-		if reviews := int(authorizer.reviewCount.Load()); reviews > most || codes[http.StatusUnauthorized] != reviews-1 || codes[http.StatusTooManyRequests] != 1000-reviews+1 {
+		if reviews := int(authorizer.reviewCount.Load()); reviews > most || codes[http.StatusUnauthorized] != reviews-1 ||
+			codes[http.StatusTooManyRequests] != 1000-reviews+1 {
 			t.Errorf("%d reviews of at most %d, answers %v", reviews, most, codes)
 		}
 		if took := time.Since(began); took > reviewTimeout {
@@ -177,7 +183,8 @@ func refusalCount(t *testing.T, registry *prometheus.Registry, reached string) i
 
 func TestNoAnswerOfTheAPIServerIsNoRefusal(t *testing.T) {
 	of := &fakeReviews{unavailable: errors.New("API server is away")}
-	if status, body := get(newTestAPI(t, of), "/v1/tasks", "root"); status != http.StatusServiceUnavailable || body != `{"error":"review token: API server is away"}` {
+	if status, body := get(newTestAPI(t, of), "/v1/tasks", "root"); status != http.StatusServiceUnavailable ||
+		body != `{"error":"review token: API server is away"}` {
 		t.Errorf("got %d %s", status, body)
 	}
 }
@@ -215,8 +222,10 @@ func TestSemaphore(t *testing.T) {
 
 // An operator that has some namespaces knows nothing of others, and says so only to authorized callers.
 func TestOtherNamespacesAreNotFound(t *testing.T) {
-	of := &fakeReviews{permissions: map[permission]bool{{"get", "workerpools", "b", "p"}: true, {"list", "tasks", "", ""}: true, {"list", "tasks", "b", ""}: true}}
-	handler := New(Config{Reader: newTestReader(t), Namespaces: []string{"a"}, Authorizer: DelegatedAuthorizer{fakeTokenReviews{of}, fakeAccessReviews{of}}, Log: slog.New(slog.DiscardHandler)})
+	of := &fakeReviews{permissions: map[permission]bool{{"get", "workerpools", "b", "p"}: true, {"list", "tasks", "", ""}: true,
+		{"list", "tasks", "b", ""}: true}}
+	handler := New(Config{Reader: newTestReader(t), Namespaces: []string{"a"},
+		Authorizer: DelegatedAuthorizer{fakeTokenReviews{of}, fakeAccessReviews{of}}, Log: slog.New(slog.DiscardHandler)})
 	for path, want := range map[string]int{"/v1/pools/b/p": 404, "/v1/pools/b/q": 403, "/v1/tasks?namespace=b": 404, "/v1/tasks": 200} {
 		status, body := get(handler, path, "ana")
 		if status != want || (status == 404) != strings.Contains(body, `namespace \"b\" is not one of this operator's: a`) {

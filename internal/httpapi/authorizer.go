@@ -18,7 +18,8 @@ type TokenReviews interface {
 
 // AccessReviews is the part of client-go that creates SubjectAccessReviews.
 type AccessReviews interface {
-	Create(ctx context.Context, review *authorizationv1.SubjectAccessReview, options metav1.CreateOptions) (*authorizationv1.SubjectAccessReview, error)
+	Create(ctx context.Context, review *authorizationv1.SubjectAccessReview,
+		options metav1.CreateOptions) (*authorizationv1.SubjectAccessReview, error)
 }
 
 // DelegatedAuthorizer is an Authorizer with the right to review others.
@@ -38,7 +39,8 @@ func (r DelegatedAuthorizer) Authenticate(ctx context.Context, token string) (au
 }
 
 // Authorize implements Authorizer.
-func (r DelegatedAuthorizer) Authorize(ctx context.Context, _ string, caller authenticationv1.UserInfo, attributes Attributes) (bool, error) {
+func (r DelegatedAuthorizer) Authorize(ctx context.Context, _ string, caller authenticationv1.UserInfo, attributes Attributes) (bool,
+	error) {
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 		User: caller.Username, UID: caller.UID, Groups: caller.Groups, Extra: convertExtra(caller.Extra),
 		ResourceAttributes: attributes.Resource, NonResourceAttributes: attributes.Path,
@@ -58,8 +60,8 @@ func convertExtra(extra map[string]authenticationv1.ExtraValue) map[string]autho
 	return converted
 }
 
-// SelfAuthorizer is an Authorizer without that right: it creates self reviews with each caller's own token, which every user may. Its clients must
-// have no credentials of their own.
+// SelfAuthorizer is an Authorizer without that right: it creates self reviews with each caller's own token, which every user may. Its
+// clients must have no credentials of their own.
 type SelfAuthorizer struct {
 	Authentication, Authorization rest.Interface
 }
@@ -83,7 +85,9 @@ const anonymous = "system:anonymous"
 
 // Authorize implements Authorizer.
 func (s SelfAuthorizer) Authorize(ctx context.Context, token string, _ authenticationv1.UserInfo, attributes Attributes) (bool, error) {
-	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: attributes.Resource, NonResourceAttributes: attributes.Path}}
+	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+		ResourceAttributes: attributes.Resource, NonResourceAttributes: attributes.Path,
+	}}
 	result := &authorizationv1.SelfSubjectAccessReview{}
 	if err := postAs(token, s.Authorization, "selfsubjectaccessreviews").Body(review).Do(ctx).Into(result); err != nil {
 		return false, err

@@ -29,14 +29,17 @@ func (o *fakeSelfReviews) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	switch {
 	case o.unavailable:
-		reply(w, http.StatusInternalServerError, metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Message: "etcd is away", Code: 500})
+		reply(w, http.StatusInternalServerError, metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
+			Message: "etcd is away", Code: 500})
 	case who != "ana":
-		reply(w, http.StatusUnauthorized, metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Message: "Unauthorized", Reason: metav1.StatusReasonUnauthorized, Code: 401})
+		reply(w, http.StatusUnauthorized, metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Message: "Unauthorized",
+			Reason: metav1.StatusReasonUnauthorized, Code: 401})
 	case path == "selfsubjectreviews":
 		if o.anonymous {
 			who = anonymous
 		}
-		reply(w, http.StatusCreated, authenticationv1.SelfSubjectReview{Status: authenticationv1.SelfSubjectReviewStatus{UserInfo: authenticationv1.UserInfo{Username: who}}})
+		reply(w, http.StatusCreated,
+			authenticationv1.SelfSubjectReview{Status: authenticationv1.SelfSubjectReviewStatus{UserInfo: authenticationv1.UserInfo{Username: who}}})
 	default:
 		asked := authorizationv1.SelfSubjectAccessReview{}
 		_ = json.NewDecoder(r.Body).Decode(&asked)
@@ -62,7 +65,8 @@ func newSelfAuthFilter(t *testing.T, reviews *fakeSelfReviews) *authFilter {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return newAuthFilter(SelfAuthorizer{Authentication: made.AuthenticationV1().RESTClient(), Authorization: made.AuthorizationV1().RESTClient()}, nil)
+	return newAuthFilter(SelfAuthorizer{Authentication: made.AuthenticationV1().RESTClient(),
+		Authorization: made.AuthorizationV1().RESTClient()}, nil)
 }
 
 func TestSelfAuthorizerReviewsItsCallers(t *testing.T) {
@@ -74,12 +78,14 @@ func TestSelfAuthorizerReviewsItsCallers(t *testing.T) {
 		want          string
 	}{
 		{"who may", "ana", permission{"list", "tasks", "a", ""}, fakeSelfReviews{}, 0, ""},
-		{"who may not", "ana", permission{"list", "tasks", "b", ""}, fakeSelfReviews{}, 403, `User "ana" cannot list resource "tasks" in API group "swarm.io" in the namespace "b"`},
+		{"who may not", "ana", permission{"list", "tasks", "b", ""}, fakeSelfReviews{}, 403,
+			`User "ana" cannot list resource "tasks" in API group "swarm.io" in the namespace "b"`},
 		{"one namespace is not all", "ana", permission{"list", "tasks", "", ""}, fakeSelfReviews{}, 403, "at the cluster scope"},
 		{"a path", "ana", permission{"get", "/metrics", "", ""}, fakeSelfReviews{}, 0, ""},
 		{"another path", "ana", permission{"get", "/debug", "", ""}, fakeSelfReviews{}, 403, `forbidden: User "ana" cannot get path "/debug"`},
 		{"who is unknown", "bo", permission{"list", "tasks", "a", ""}, fakeSelfReviews{}, 401, "the API server does not accept the token"},
-		{"whom anybody could be", "ana", permission{"list", "tasks", "a", ""}, fakeSelfReviews{anonymous: true}, 401, "the API server does not accept the token"},
+		{"whom anybody could be", "ana", permission{"list", "tasks", "a", ""}, fakeSelfReviews{anonymous: true}, 401,
+			"the API server does not accept the token"},
 		{"the API server is away", "ana", permission{"list", "tasks", "a", ""}, fakeSelfReviews{unavailable: true}, 503, "review token"},
 	} {
 		err := newSelfAuthFilter(t, &c.oracle).check(t.Context(), credential{token: c.token}, c.wanted)

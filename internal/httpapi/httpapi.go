@@ -94,7 +94,8 @@ func newEngine(config Config) *gin.Engine {
 	})
 	router.GET("/healthz", func(c *gin.Context) { c.PureJSON(http.StatusOK, gin.H{"status": "ok"}) })
 	router.GET("/openapi.json", func(c *gin.Context) { c.Data(http.StatusOK, "application/json; charset=utf-8", openAPIDocument) })
-	a := &api{reader: config.Reader, namespaces: config.Namespaces, auth: newAuthFilter(config.Authorizer, config.Refusals), readSlots: make(semaphore, maxConcurrentReads)}
+	a := &api{reader: config.Reader, namespaces: config.Namespaces, auth: newAuthFilter(config.Authorizer, config.Refusals),
+		readSlots: make(semaphore, maxConcurrentReads)}
 	for _, r := range a.routes() {
 		router.GET(r.path, a.serve(r))
 	}

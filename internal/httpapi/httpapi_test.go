@@ -32,7 +32,8 @@ type fakeReviews struct {
 
 type fakeTokenReviews struct{ *fakeReviews }
 
-func (t fakeTokenReviews) Create(_ context.Context, review *authenticationv1.TokenReview, _ metav1.CreateOptions) (*authenticationv1.TokenReview, error) {
+func (t fakeTokenReviews) Create(_ context.Context, review *authenticationv1.TokenReview,
+	_ metav1.CreateOptions) (*authenticationv1.TokenReview, error) {
 	t.tokenReviews++
 	known := review.Spec.Token != "forged"
 	return &authenticationv1.TokenReview{Status: authenticationv1.TokenReviewStatus{Authenticated: known, User: authenticationv1.UserInfo{
@@ -42,21 +43,26 @@ func (t fakeTokenReviews) Create(_ context.Context, review *authenticationv1.Tok
 
 type fakeAccessReviews struct{ *fakeReviews }
 
-func (a fakeAccessReviews) Create(_ context.Context, review *authorizationv1.SubjectAccessReview, _ metav1.CreateOptions) (*authorizationv1.SubjectAccessReview, error) {
+func (a fakeAccessReviews) Create(_ context.Context, review *authorizationv1.SubjectAccessReview,
+	_ metav1.CreateOptions) (*authorizationv1.SubjectAccessReview, error) {
 	a.accessReviews++
 	a.reviews = review.Spec
 	if path := review.Spec.NonResourceAttributes; path != nil {
-		return &authorizationv1.SubjectAccessReview{Status: authorizationv1.SubjectAccessReviewStatus{Allowed: a.permissions[permission{verb: path.Verb, resource: path.Path}]}}, a.unavailable
+		return &authorizationv1.SubjectAccessReview{Status: authorizationv1.SubjectAccessReviewStatus{
+			Allowed: a.permissions[permission{verb: path.Verb, resource: path.Path}],
+		}}, a.unavailable
 	}
 	of := review.Spec.ResourceAttributes
 	allowed := review.Spec.User == "root" || a.permissions[permission{of.Verb, of.Resource, of.Namespace, of.Name}]
-	return &authorizationv1.SubjectAccessReview{Status: authorizationv1.SubjectAccessReviewStatus{Allowed: allowed && of.Group == "swarm.io"}}, a.unavailable
+	return &authorizationv1.SubjectAccessReview{Status: authorizationv1.SubjectAccessReviewStatus{Allowed: allowed && of.Group == "swarm.io"}},
+		a.unavailable
 }
 
 // newTestAPI returns an API over objects.
 func newTestAPI(t *testing.T, reviews *fakeReviews, objects ...client.Object) http.Handler {
 	t.Helper()
-	return New(Config{Reader: newTestReader(t, objects...), Authorizer: DelegatedAuthorizer{fakeTokenReviews{reviews}, fakeAccessReviews{reviews}}, Log: slog.New(slog.DiscardHandler)})
+	return New(Config{Reader: newTestReader(t, objects...), Authorizer: DelegatedAuthorizer{fakeTokenReviews{reviews},
+		fakeAccessReviews{reviews}}, Log: slog.New(slog.DiscardHandler)})
 }
 
 // newTestReader returns a reader of these objects.
@@ -150,17 +156,21 @@ func (brokenReader) Get(context.Context, client.ObjectKey, client.Object, ...cli
 
 func TestInternalErrorsAreAnswered(t *testing.T) {
 	var logs bytes.Buffer
-	of := New(Config{Reader: brokenReader{}, Authorizer: DelegatedAuthorizer{fakeTokenReviews{&fakeReviews{}}, fakeAccessReviews{&fakeReviews{}}}, Log: slog.New(slog.NewJSONHandler(&logs, nil))})
+	of := New(Config{Reader: brokenReader{}, Authorizer: DelegatedAuthorizer{fakeTokenReviews{&fakeReviews{}},
+		fakeAccessReviews{&fakeReviews{}}}, Log: slog.New(slog.NewJSONHandler(&logs, nil))})
 	for range 2 * maxConcurrentReads { // none of which keeps its place
-		if status, body := get(of, "/v1/pools", "root"); status != http.StatusInternalServerError || body != `{"error":"a mistake in the operator: its log has more"}` {
+		if status, body := get(of, "/v1/pools", "root"); status != http.StatusInternalServerError ||
+			body != `{"error":"a mistake in the operator: its log has more"}` {
 			t.Fatalf("got %d %s", status, body)
 		}
 	}
-	if !strings.Contains(logs.String(), "a mistake") || !strings.Contains(logs.String(), "httpapi_test.go") || strings.Contains(logs.String(), "Bearer") {
+	if !strings.Contains(logs.String(), "a mistake") || !strings.Contains(logs.String(), "httpapi_test.go") ||
+		strings.Contains(logs.String(), "Bearer") {
 		t.Errorf("the log has %s", logs.String())
 	}
 	logs.Reset()
-	if status, body := get(of, "/v1/pools/a/b", "root"); status != http.StatusInternalServerError || body != `{"error":"get pool \"b\": the cache is away"}` {
+	if status, body := get(of, "/v1/pools/a/b", "root"); status != http.StatusInternalServerError ||
+		body != `{"error":"get pool \"b\": the cache is away"}` {
 		t.Errorf("got %d %s", status, body)
 	}
 	if logs.Len() > 0 {

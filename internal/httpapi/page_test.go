@@ -56,7 +56,8 @@ func (failingReader) List(context.Context, client.ObjectList, ...client.ListOpti
 
 // An empty list would mean that everything is gone.
 func TestListThatCannotBeReadIsNotEmpty(t *testing.T) {
-	of := New(Config{Reader: failingReader{}, Authorizer: DelegatedAuthorizer{fakeTokenReviews{&fakeReviews{}}, fakeAccessReviews{&fakeReviews{}}}, Log: slog.New(slog.DiscardHandler)})
+	of := New(Config{Reader: failingReader{}, Authorizer: DelegatedAuthorizer{fakeTokenReviews{&fakeReviews{}},
+		fakeAccessReviews{&fakeReviews{}}}, Log: slog.New(slog.DiscardHandler)})
 	for _, path := range []string{"/v1/swarms", "/v1/pools", "/v1/tasks"} {
 		if code, body := get(of, path, "root"); code != http.StatusInternalServerError || strings.Contains(body, "items") {
 			t.Errorf("%s: %d %s", path, code, body)

@@ -25,8 +25,10 @@ func TestProtectRequiresTheRightToGetThePath(t *testing.T) {
 		{"the API server is away", "/metrics", "Bearer ana", errors.New("away"), 503, "review token: away"},
 	} {
 		of := &fakeReviews{permissions: map[permission]bool{{"get", "/metrics", "", ""}: c.reason != "who may not"}, unavailable: c.down}
-		got := send(Protect(DelegatedAuthorizer{fakeTokenReviews{of}, fakeAccessReviews{of}}, nil, behind), http.MethodGet, c.path, c.authorization)
-		if got.Code != c.status || !strings.Contains(got.Body.String(), c.want) || (c.status != 200) == strings.Contains(got.Body.String(), "shown") {
+		got := send(Protect(DelegatedAuthorizer{fakeTokenReviews{of}, fakeAccessReviews{of}}, nil, behind), http.MethodGet, c.path,
+			c.authorization)
+		if got.Code != c.status || !strings.Contains(got.Body.String(), c.want) ||
+			(c.status != 200) == strings.Contains(got.Body.String(), "shown") {
 			t.Errorf("%s: got %d %s", c.reason, got.Code, got.Body)
 		}
 		if challenged := got.Header().Get("WWW-Authenticate") == "Bearer"; challenged != (c.status == 401) {

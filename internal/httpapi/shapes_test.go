@@ -65,7 +65,8 @@ func TestP16_AssignmentsAreShown(t *testing.T) {
 func TestPoolWithoutStatusIsShown(t *testing.T) {
 	fresh := cameras(func(pool *v1alpha1.WorkerPool) { pool.Status = v1alpha1.WorkerPoolStatus{} })
 	_, got := get(newTestAPI(t, &fakeReviews{}, fresh), "/v1/pools/a/cameras", "root")
-	equalJSON(t, got, `{"namespace":"a","name":"cameras","workload":{"kind":"StatefulSet","name":"w"},"phase":"","size":0,"expectedSize":0,"jobs":0,"version":0,
+	equalJSON(t, got,
+		`{"namespace":"a","name":"cameras","workload":{"kind":"StatefulSet","name":"w"},"phase":"","size":0,"expectedSize":0,"jobs":0,"version":0,
 		"revision":0,"convergedRevision":0,"converged":false,"reason":"","message":"","workers":[],"unassigned":[],"conditions":[]}`)
 }
 
@@ -102,7 +103,9 @@ func TestWhereListsAreRead(t *testing.T) {
 		want    string
 	}{
 		{"one for all", cameras(), []client.Object{config("w-config", file)}, "w-0=cctv <0>,cctv1 w-1= "},
-		{"a name and a key of its own", cameras(func(pool *v1alpha1.WorkerPool) { pool.Spec.Config.Name, pool.Spec.Config.Key = "named", "jobs.yml" }),
+		{"a name and a key of its own", cameras(func(pool *v1alpha1.WorkerPool) {
+			pool.Spec.Config.Name, pool.Spec.Config.Key = "named", "jobs.yml"
+		}),
 			[]client.Object{keyed}, "w-0=x "},
 		{"none yet", cameras(), nil, "w-0= "},
 		{"an empty placeholder", cameras(), []client.Object{config("w-config", "")}, "w-0= "},
@@ -110,7 +113,8 @@ func TestWhereListsAreRead(t *testing.T) {
 			`w-0= read the published lists: ConfigMap "w-config" is not this pool's: it has no label swarm.io/pool=cameras`},
 		{"not a file", cameras(), []client.Object{config("w-config", "version: [")}, `w-0= ConfigMap "w-config": read the workers' file: `},
 		{"one for each, in their order", cameras(perWorker),
-			[]client.Object{config("w-config-w-10", one("w-10", "c")), config("w-config-w-2", one("w-2", "b")), config("w-config-w-0", one("w-0", "a")), config("w-config", file), config("other-w-1", file)},
+			[]client.Object{config("w-config-w-10", one("w-10", "c")), config("w-config-w-2", one("w-2", "b")),
+				config("w-config-w-0", one("w-0", "a")), config("w-config", file), config("other-w-1", file)},
 			"w-0=a w-2=b w-10=c "},
 		{"one of them cannot be read", cameras(perWorker),
 			[]client.Object{config("w-config-w-0", one("w-0", "a")), config("w-config-w-1", "workloads: {w-1: 3}")},
@@ -119,7 +123,8 @@ func TestWhereListsAreRead(t *testing.T) {
 		t.Run(c.reason, func(t *testing.T) {
 			of := newTestAPI(t, &fakeReviews{}, append(c.configs, c.pool)...)
 			var detail PoolDetail
-			if status := getStrict(t, of, "/v1/pools/a/cameras", &detail); status != http.StatusOK || !strings.HasPrefix(formatWorkers(detail), c.want) {
+			if status := getStrict(t, of, "/v1/pools/a/cameras", &detail); status != http.StatusOK ||
+				!strings.HasPrefix(formatWorkers(detail), c.want) {
 				t.Errorf("got %d %q", status, formatWorkers(detail))
 			}
 			var worker WorkerDetail
@@ -132,7 +137,8 @@ func TestWhereListsAreRead(t *testing.T) {
 
 func TestUnknownWorkerMayBeInTheFileThatCannotBeRead(t *testing.T) {
 	of := newTestAPI(t, &fakeReviews{}, cameras(), config("w-config", "workloads: {w-1: 3}"))
-	if status, body := get(of, "/v1/pools/a/cameras/workers/w-1", "root"); status != http.StatusNotFound || !strings.Contains(body, "read the workers' file") {
+	if status, body := get(of, "/v1/pools/a/cameras/workers/w-1", "root"); status != http.StatusNotFound ||
+		!strings.Contains(body, "read the workers' file") {
 		t.Errorf("got %d %s", status, body)
 	}
 }
@@ -141,7 +147,8 @@ func TestSwarmsAreShown(t *testing.T) {
 	fresh := &v1alpha1.Swarm{ObjectMeta: metav1.ObjectMeta{Namespace: "b", Name: "fresh"}}
 	research := &v1alpha1.Swarm{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "research"},
-		Status: v1alpha1.SwarmStatus{Phase: v1alpha1.SwarmPhaseRunning, Replicas: 6, ActiveAgents: 5, Tasks: &v1alpha1.TaskCounts{Pending: 1, Running: 2, Completed: 3, Failed: 4},
+		Status: v1alpha1.SwarmStatus{Phase: v1alpha1.SwarmPhaseRunning, Replicas: 6, ActiveAgents: 5,
+			Tasks:      &v1alpha1.TaskCounts{Pending: 1, Running: 2, Completed: 3, Failed: 4},
 			Conditions: []metav1.Condition{v1alpha1.Ready(1, v1alpha1.ReasonAvailable, "")}},
 	}
 	of := newTestAPI(t, &fakeReviews{}, fresh, research)
@@ -167,7 +174,8 @@ func task(namespace, name, swarm string, holders ...string) *v1alpha1.Task {
 func TestTasksAreShown(t *testing.T) {
 	of := newTestAPI(t, &fakeReviews{}, task("a", "t1", "s", "s-x-1", "s-x-0", "s-x-1"), task("a", "t2", "other"), task("b", "t1", "s"))
 	_, got := get(of, "/v1/tasks?namespace=a&swarm=s", "root")
-	equalJSON(t, got, `{"items":[{"namespace":"a","name":"t1","swarm":"s","phase":"Running","progress":40,"priority":"high","attempt":2,"reason":"Running","agents":["s-x-0","s-x-1"]}]}`)
+	equalJSON(t, got,
+		`{"items":[{"namespace":"a","name":"t1","swarm":"s","phase":"Running","progress":40,"priority":"high","attempt":2,"reason":"Running","agents":["s-x-0","s-x-1"]}]}`)
 	var list List[Task]
 	if getStrict(t, of, "/v1/tasks?swarm=s", &list); len(list.Items) != 2 || list.Items[1].Namespace != "b" || list.Items[1].Agents == nil {
 		t.Errorf("got %+v", list)
@@ -205,7 +213,8 @@ func TestPagesAreTheWholeListInOrder(t *testing.T) {
 	}
 	of := newTestAPI(t, &fakeReviews{}, objects...)
 	var whole List[Task]
-	if getStrict(t, of, "/v1/tasks", &whole); len(whole.Items) != 25 || whole.Continue != "" || whole.Items[0].Name != "t11" || whole.Items[0].Namespace != "a" {
+	if getStrict(t, of, "/v1/tasks", &whole); len(whole.Items) != 25 || whole.Continue != "" || whole.Items[0].Name != "t11" ||
+		whole.Items[0].Namespace != "a" {
 		t.Fatalf("got %+v", whole)
 	}
 	for _, limit := range []int{1, 2, 5, 24, 25, 26} {

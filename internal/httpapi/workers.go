@@ -68,7 +68,8 @@ func workersOf(wp *v1alpha1.WorkerPool, entries []codec.FileEntry) []Worker {
 	for _, entry := range entries {
 		add(entry.Worker, entry.Version, entry.Jobs)
 	}
-	for _, status := range slices.SortedFunc(slices.Values(wp.Status.Workers), func(a, b v1alpha1.WorkerStatus) int { return compareWorkers(a.Name, b.Name) }) {
+	for _, status := range slices.SortedFunc(slices.Values(wp.Status.Workers),
+		func(a, b v1alpha1.WorkerStatus) int { return compareWorkers(a.Name, b.Name) }) {
 		if _, remaining := statuses[status.Name]; remaining {
 			add(status.Name, 0, nil)
 		}
@@ -104,7 +105,8 @@ func (a *api) readConfigs(ctx context.Context, wp *v1alpha1.WorkerPool) ([]corev
 		return a.readSharedConfig(ctx, wp)
 	}
 	list := &corev1.ConfigMapList{}
-	if err := a.reader.List(ctx, list, client.InNamespace(wp.Namespace), client.MatchingLabels{v1alpha1.LabelPool: wp.Name}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := a.reader.List(ctx, list, client.InNamespace(wp.Namespace), client.MatchingLabels{v1alpha1.LabelPool: wp.Name},
+		client.UnsafeDisableDeepCopy); err != nil {
 		return nil, err
 	}
 	own := slices.DeleteFunc(list.Items, func(config corev1.ConfigMap) bool { return !strings.HasPrefix(config.Name, wp.ConfigName()+"-") })

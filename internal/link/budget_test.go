@@ -61,7 +61,8 @@ func TestReceiveLimitsAreDocumented(t *testing.T) {
 		fmt.Sprintf("at most %d MiB of all agents together, and %d MiB of one namespace", limits.ReceivedBytes>>20, limits.ReceivedBytes>>21),
 		fmt.Sprintf("up to %d KiB", streamWindowBytes>>10),
 		fmt.Sprintf("up to %d MiB, the largest message", limits.FrameBytes>>20),
-		fmt.Sprintf("%d bytes for each frame, %d for each message and %d for each entry", frameOverheadBytes, messageOverheadBytes, entryOverheadBytes),
+		fmt.Sprintf("%d bytes for each frame, %d for each message and %d for each entry", frameOverheadBytes, messageOverheadBytes,
+			entryOverheadBytes),
 		fmt.Sprintf("below %d KiB", countingThresholdBytes>>10),
 	} {
 		if !strings.Contains(string(text), want) {

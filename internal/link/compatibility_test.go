@@ -112,7 +112,8 @@ func (a oldAgent) receive(t *testing.T, field protoreflect.Name) (kind string, v
 // joinOld lets an old agent join and grant one credit.
 func joinOld(t *testing.T, operator *linktest.Operator) oldAgent {
 	t.Helper()
-	old := oldAgent{ClientStream: openRawStream(t, operator), sendType: frozenProtocol(t).Messages().ByName("AgentMessage"), receiveType: frozenProtocol(t).Messages().ByName("OperatorMessage")}
+	old := oldAgent{ClientStream: openRawStream(t, operator), sendType: frozenProtocol(t).Messages().ByName("AgentMessage"),
+		receiveType: frozenProtocol(t).Messages().ByName("OperatorMessage")}
 	old.send(t, `hello { protocol: 1 namespace: "default" swarm: "research" agent: "research-coder-0" slots: 1 }`)
 	if kind, protocol := old.receive(t, "protocol"); kind != "welcome" || protocol != "1" {
 		t.Fatalf("first came %s, protocol %s", kind, protocol)
@@ -186,7 +187,9 @@ func TestNewAgentWorksWithThisOperator(t *testing.T) {
 		t.Error("no echo after an unknown message")
 	}
 	// Heartbeats are answered without waiting for what was received before.
-	linktest.Eventually(t, "the unknown message is counted", func() bool { return operator.MetricSum(t, "swarm_link_dropped_total", "unknown_kind") == 1 })
+	linktest.Eventually(t, "the unknown message is counted", func() bool {
+		return operator.MetricSum(t, "swarm_link_dropped_total", "unknown_kind") == 1
+	})
 }
 
 func withUnknown(message proto.Message) {

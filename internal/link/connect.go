@@ -125,7 +125,8 @@ func checkIdentity(identity Identity, hello *linkv1.Hello) error {
 	if claimedAgent == identity.agent() && identity.Pod != "" {
 		return nil
 	}
-	return &streamError{refusedIdentity, status.Errorf(codes.PermissionDenied, "the token is pod %s's, not agent %s's", identity.agent(), claimedAgent)}
+	return &streamError{refusedIdentity, status.Errorf(codes.PermissionDenied, "the token is pod %s's, not agent %s's", identity.agent(),
+		claimedAgent)}
 }
 
 func (s *Server) awaitHello(receiver *streamReceiver) (*linkv1.Hello, error) {
@@ -170,7 +171,8 @@ func (s *Server) newSession(identity Identity, term int64, hello *linkv1.Hello) 
 		agent: identity.agent(), connectionID: newConnectionID(identity, hello), term: term,
 		features:   slices.DeleteFunc(linkv1.Features(), func(f string) bool { return !slices.Contains(hello.GetFeatures(), f) }),
 		frameBytes: s.config.Limits.FrameBytes,
-		leadership: s.config.Leadership, metrics: s.metrics, queue: newQueue[*linkv1.OperatorMessage](s.config.Limits.QueueMessages, s.config.Limits.QueueBytes),
+		leadership: s.config.Leadership, metrics: s.metrics, queue: newQueue[*linkv1.OperatorMessage](s.config.Limits.QueueMessages,
+			s.config.Limits.QueueBytes),
 		queueLimiter: s.queueLimiter, refusals: s.config.Refusals,
 		ended: make(chan struct{}), left: make(chan struct{}),
 	}

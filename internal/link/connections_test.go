@@ -46,7 +46,8 @@ func TestOlderConnectionDoesNotReplaceANewerOne(t *testing.T) {
 
 func TestNewerConnectionAndOtherProcessesReplaceAStream(t *testing.T) {
 	operator := linktest.Start(t, linktest.NewCA(t))
-	for _, next := range []*linkv1.AgentMessage{helloWithConnection("a", 3), helloWithConnection("a", 4), helloWithConnection("b", 1), helloWithConnection("a", 5), hello(coder)} {
+	for _, next := range []*linkv1.AgentMessage{helloWithConnection("a", 3), helloWithConnection("a", 4), helloWithConnection("b", 1),
+		helloWithConnection("a", 5), hello(coder)} {
 		c := connect(t, operator, coder.String())
 		c.send(t, next)
 		if c.receive(t).GetWelcome() == nil {

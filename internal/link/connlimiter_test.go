@@ -53,7 +53,8 @@ func acceptAll(t *testing.T, limiter *connLimiter, remotes ...string) (conns []*
 }
 
 func newTestLimiter(maxConns, perSource int) *connLimiter {
-	return newConnLimiter(nil, Config{Limits: Limits{Connections: maxConns, ConnectionsPerSource: perSource}}, newMetrics(prometheus.NewRegistry()))
+	return newConnLimiter(nil, Config{Limits: Limits{Connections: maxConns, ConnectionsPerSource: perSource}},
+		newMetrics(prometheus.NewRegistry()))
 }
 
 func TestSourceIsHalfAnIPv6Address(t *testing.T) {

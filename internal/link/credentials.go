@@ -71,12 +71,14 @@ type transportCredentials struct {
 	peers         *peerServer // nil: no peers are expected
 }
 
-func newTransportCredentials(config Config, metrics *metrics, receiveBudget *memoryBudget, peers *peerServer) credentials.TransportCredentials {
+func newTransportCredentials(config Config, metrics *metrics, receiveBudget *memoryBudget,
+	peers *peerServer) credentials.TransportCredentials {
 	tlsConfig := &tls.Config{MinVersion: tls.VersionTLS13, GetCertificate: config.Certificates.Certificate}
 	if peers != nil {
 		tlsConfig = withClientCAs(tlsConfig, config.Peers)
 	}
-	return &transportCredentials{TransportCredentials: credentials.NewTLS(tlsConfig), metrics: metrics, receiveBudget: receiveBudget, peers: peers}
+	return &transportCredentials{TransportCredentials: credentials.NewTLS(tlsConfig), metrics: metrics, receiveBudget: receiveBudget,
+		peers: peers}
 }
 
 // ServerHandshake is asked by gRPC for every connection.
@@ -103,5 +105,6 @@ func (t *transportCredentials) ServerHandshake(raw net.Conn) (net.Conn, credenti
 
 // Clone keeps the count in copies.
 func (t *transportCredentials) Clone() credentials.TransportCredentials {
-	return &transportCredentials{TransportCredentials: t.TransportCredentials.Clone(), metrics: t.metrics, receiveBudget: t.receiveBudget, peers: t.peers}
+	return &transportCredentials{TransportCredentials: t.TransportCredentials.Clone(), metrics: t.metrics, receiveBudget: t.receiveBudget,
+		peers: t.peers}
 }

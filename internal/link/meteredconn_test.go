@@ -57,7 +57,8 @@ type readerOnly struct{ io.Reader }
 func TestMeteredConnCountsUnreadBytes(t *testing.T) {
 	const size = 10 << 10
 	b := newMemoryBudget(1 << 20)
-	m, read := newTestMeteredConn(b, frame(dataFrame, make([]byte, size)), frame(dataFrame, make([]byte, size)), frame(dataFrame, make([]byte, 10)))
+	m, read := newTestMeteredConn(b, frame(dataFrame, make([]byte, size)), frame(dataFrame, make([]byte, size)),
+		frame(dataFrame, make([]byte, 10)))
 	if err := read(); err != nil {
 		t.Fatal(err)
 	}

@@ -35,7 +35,8 @@ const (
 )
 
 var refusalReasons = []refusalReason{
-	refusedConnections, refusedHandshake, refusedNoStream, refusedNoToken, refusedToken, refusedUnproven, refusedIdentity, refusedHello, refusedNames,
+	refusedConnections, refusedHandshake, refusedNoStream, refusedNoToken, refusedToken, refusedUnproven, refusedIdentity, refusedHello,
+	refusedNames,
 	refusedProtocol, refusedPerAgent, refusedHellos, refusedReceived, refusedByConsumer, refusedOversize, refusedMalformed,
 	refusedSlow, refusedSilent, refusedReplaced, refusedOutdated, refusedEnded, refusedRedirected,
 }

@@ -32,7 +32,8 @@ type streamReceiver struct {
 }
 
 func newStreamReceiver(ctx context.Context, limits Limits, reservation *memoryReservation) *streamReceiver {
-	return &streamReceiver{inbox: newInbox(2 * limits.FrameBytes), reservation: reservation, conn: meteredConnFromContext(ctx), done: make(chan struct{})}
+	return &streamReceiver{inbox: newInbox(2 * limits.FrameBytes), reservation: reservation, conn: meteredConnFromContext(ctx),
+		done: make(chan struct{})}
 }
 
 // beginStream counts what was already received for the namespace, and reports whether there is room for it.

@@ -73,7 +73,8 @@ func (s *Server) serveUntilReady(stream agentStream, receiver *streamReceiver, s
 	return s.serveMessages(receiver, sess)
 }
 
-// answerHeartbeats answers heartbeats until the returned function is called. An agent that sends none for two leases has long stopped working.
+// answerHeartbeats answers heartbeats until the returned function is called. An agent that sends none for two leases has long stopped
+// working.
 func (s *Server) answerHeartbeats(receiver *streamReceiver, sess *session) (stop func()) {
 	silenceTimer := time.AfterFunc(2*sess.lease, func() { sess.end(newAbortedError(refusedSilent, "no heartbeat came for two leases")) })
 	answer := func(heartbeat *linkv1.Heartbeat) {

@@ -32,8 +32,9 @@ func (stubConsumer) Left(Agent)                                {}
 
 func validConfig() Config {
 	return Config{
-		Certificates: stubConsumer{}, Authenticator: stubConsumer{}, Leadership: &fakeLeadership{}, Events: stubConsumer{}, Leases: stubConsumer{},
-		Ready: make(chan struct{}), Metrics: prometheus.NewRegistry(),
+		Certificates: stubConsumer{}, Authenticator: stubConsumer{}, Leadership: &fakeLeadership{}, Events: stubConsumer{},
+		Leases: stubConsumer{},
+		Ready:  make(chan struct{}), Metrics: prometheus.NewRegistry(),
 	}
 }
 

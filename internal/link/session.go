@@ -232,5 +232,6 @@ func (s *session) writeQueue(stream messageSender) {
 }
 
 func newNotLeadingError() error {
-	return &streamError{reason: refusedRedirected, grpcStatus: status.Error(codes.Unavailable, "this process does not lead any more: connect again")}
+	return &streamError{reason: refusedRedirected, grpcStatus: status.Error(codes.Unavailable,
+		"this process does not lead any more: connect again")}
 }

@@ -45,7 +45,8 @@ func newSession(limits Limits) (*session, *fakeLeadership) {
 	leadership := &fakeLeadership{}
 	leadership.term.Store(3)
 	return &session{
-		term: 3, frameBytes: 1 << 20, leadership: leadership, metrics: newMetrics(prometheus.NewRegistry()), queue: newQueue[*linkv1.OperatorMessage](limits.QueueMessages, limits.QueueBytes),
+		term: 3, frameBytes: 1 << 20, leadership: leadership, metrics: newMetrics(prometheus.NewRegistry()),
+		queue: newQueue[*linkv1.OperatorMessage](limits.QueueMessages, limits.QueueBytes),
 		ended: make(chan struct{}), left: make(chan struct{}),
 	}, leadership
 }

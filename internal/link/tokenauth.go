@@ -29,7 +29,7 @@ type TokenAuthenticator struct {
 	podCache           *podCache
 	accountCache       *accountCache
 	directReviews      *rate.Limiter
-	signedTokenReviews *limit.FairLimiter // reviews of tokens that the cluster has signed, fair between namespaces: strangers do not delay them
+	signedTokenReviews *limit.FairLimiter // reviews of tokens that the cluster has signed, fair between namespaces
 	options            TokenOptions
 }
 
@@ -114,7 +114,8 @@ func (a *TokenAuthenticator) precheck(ctx context.Context, token string, clockRe
 
 // ensureAccount returns when the API server has vouched for the service account. If no recent review has done so, this token
 // is reviewed, and the answer is for it alone. Concurrent callers wait for that one review.
-func (a *TokenAuthenticator) ensureAccount(ctx context.Context, claims tokenClaims, token string) (reviewed bool, identity Identity, err error) {
+func (a *TokenAuthenticator) ensureAccount(ctx context.Context, claims tokenClaims, token string) (reviewed bool, identity Identity,
+	err error) {
 	key := claims.accountKey()
 	if a.accountCache.isValid(key) {
 		return false, Identity{}, nil

@@ -37,11 +37,13 @@ type issuedToken struct {
 
 func newFakeCluster() *fakeCluster {
 	by := newECDSASigner()
-	return &fakeCluster{fakeAPIServer: newFakeAPIServer(by), signer: by, issued: map[string]issuedToken{}, deleted: map[string]bool{}, unlisted: map[string]bool{}, delay: time.Millisecond}
+	return &fakeCluster{fakeAPIServer: newFakeAPIServer(by), signer: by, issued: map[string]issuedToken{}, deleted: map[string]bool{},
+		unlisted: map[string]bool{}, delay: time.Millisecond}
 }
 
 func (c *fakeCluster) authenticator() *TokenAuthenticator {
-	return NewTokenAuthenticator(TokenOptions{Reviews: c, Documents: c.documents, Pods: c.listPods, IsClockReliable: func() bool { return true }})
+	return NewTokenAuthenticator(TokenOptions{Reviews: c, Documents: c.documents, Pods: c.listPods,
+		IsClockReliable: func() bool { return true }})
 }
 
 // token returns a token of pod number n, of a service account.
@@ -50,10 +52,12 @@ func (c *fakeCluster) token(t testing.TB, n int, serviceAccount string) string {
 	now := time.Now()
 	name := fmt.Sprintf("coder-%d", n)
 	issued := issuedToken{
-		Identity{"ns", name, "uid-" + name}, accountKey{"system:serviceaccount:ns:" + serviceAccount, "uid-" + serviceAccount}, now.Add(time.Hour),
+		Identity{"ns", name, "uid-" + name}, accountKey{"system:serviceaccount:ns:" + serviceAccount, "uid-" + serviceAccount},
+		now.Add(time.Hour),
 	}
 	token := c.signer.sign(t, map[string]any{
-		"iss": issuer, "aud": []string{Audience}, "sub": issued.account.username, "iat": now.Unix(), "nbf": now.Unix(), "exp": issued.expires.Unix(), "jti": name,
+		"iss": issuer, "aud": []string{Audience}, "sub": issued.account.username, "iat": now.Unix(), "nbf": now.Unix(),
+		"exp": issued.expires.Unix(), "jti": name,
 		"kubernetes.io": map[string]any{
 			"namespace": "ns", "pod": map[string]any{"name": name, "uid": issued.identity.PodUID},
 			"serviceaccount": map[string]any{"name": serviceAccount, "uid": issued.account.uid},
@@ -66,7 +70,8 @@ func (c *fakeCluster) token(t testing.TB, n int, serviceAccount string) string {
 }
 
 // Create implements TokenReviewClient.
-func (c *fakeCluster) Create(_ context.Context, review *authenticationv1.TokenReview, _ metav1.CreateOptions) (*authenticationv1.TokenReview, error) {
+func (c *fakeCluster) Create(_ context.Context, review *authenticationv1.TokenReview,
+	_ metav1.CreateOptions) (*authenticationv1.TokenReview, error) {
 	time.Sleep(c.delay)
 	c.mu.Lock()
 	defer c.mu.Unlock()

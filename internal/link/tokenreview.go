@@ -103,7 +103,8 @@ func (r *TokenReviewer) review(ctx context.Context, token string, quota reviewQu
 // identityFromReview reads a review. All of its errors are final.
 func identityFromReview(reviewed authenticationv1.TokenReviewStatus) (Identity, error) {
 	if !reviewed.Authenticated {
-		return Identity{}, fmt.Errorf("%w: the API server does not accept it (expired, forged, revoked, or for another audience than %s)", ErrDenied, Audience)
+		return Identity{}, fmt.Errorf("%w: the API server does not accept it (expired, forged, revoked, or for another audience than %s)",
+			ErrDenied, Audience)
 	}
 	// An API server that knows no audiences leaves this empty and has checked nothing.
 	if !slices.Contains(reviewed.Audiences, Audience) {

@@ -21,7 +21,8 @@ type fakeReviewer struct {
 	answer func(token string) (authenticationv1.TokenReviewStatus, error)
 }
 
-func (r *fakeReviewer) Create(_ context.Context, review *authenticationv1.TokenReview, _ metav1.CreateOptions) (*authenticationv1.TokenReview, error) {
+func (r *fakeReviewer) Create(_ context.Context, review *authenticationv1.TokenReview,
+	_ metav1.CreateOptions) (*authenticationv1.TokenReview, error) {
 	r.calls.Add(1)
 	if len(review.Spec.Audiences) != 1 || review.Spec.Audiences[0] != "swarm.io" {
 		return nil, fmt.Errorf("audiences %v", review.Spec.Audiences)

@@ -139,7 +139,8 @@ func (c tokenClaims) validate(issuer string, now time.Time) error {
 // checkBinding requires the token of a pod.
 func (c tokenClaims) checkBinding() error {
 	kubernetes := c.Kubernetes
-	if c.Subject != serviceAccountPrefix+kubernetes.Namespace+":"+kubernetes.ServiceAccount.Name || kubernetes.Namespace == "" || kubernetes.Pod.Name == "" || kubernetes.Pod.UID == "" {
+	if c.Subject != serviceAccountPrefix+kubernetes.Namespace+":"+kubernetes.ServiceAccount.Name || kubernetes.Namespace == "" ||
+		kubernetes.Pod.Name == "" || kubernetes.Pod.UID == "" {
 		return fmt.Errorf("%w: it is not bound to a pod", ErrDenied)
 	}
 	return nil

@@ -136,10 +136,12 @@ func (s *fakeAPIServer) verifier() (*TokenVerifier, *clock) {
 func validClaims() map[string]any {
 	now := int64(1_800_000_000)
 	return map[string]any{
-		"iss": issuer, "aud": []string{Audience}, "sub": "system:serviceaccount:ns:default", "iat": now - 60, "nbf": now - 60, "exp": now + 600, "jti": "6d7a",
+		"iss": issuer, "aud": []string{Audience}, "sub": "system:serviceaccount:ns:default", "iat": now - 60, "nbf": now - 60, "exp": now + 600,
+		"jti": "6d7a",
 		"kubernetes.io": map[string]any{
-			"namespace": "ns", "pod": map[string]any{"name": "coder-0", "uid": "u-1"}, "serviceaccount": map[string]any{"name": "default", "uid": "u-2"},
-			"node": map[string]any{"name": "node-1", "uid": "u-3"},
+			"namespace": "ns", "pod": map[string]any{"name": "coder-0", "uid": "u-1"},
+			"serviceaccount": map[string]any{"name": "default", "uid": "u-2"},
+			"node":           map[string]any{"name": "node-1", "uid": "u-3"},
 		},
 	}
 }
@@ -231,14 +233,15 @@ func TestForgedTokensAreDenied(t *testing.T) {
 		"HS256 with the public key":  signToken(t, jose.HS256, "one", der, validClaims()),
 		"alg none":                   part(map[string]any{"alg": "none", "kid": "one"}) + "." + validToken[1] + ".",
 		"alg none with a signature":  part(map[string]any{"alg": "none", "kid": "one"}) + "." + validToken[1] + "." + validToken[2],
-		"other claims":               validToken[0] + "." + part(withChange(validClaims(), "sub", "system:serviceaccount:ns:other")) + "." + validToken[2],
-		"no signature":               validToken[0] + "." + validToken[1] + ".",
-		"no key is named":            signToken(t, jose.RS256, "", rsaKey(), validClaims()),
-		"an unused algorithm":        signToken(t, jose.PS256, "one", rsaKey(), validClaims()),
-		"JSON instead":               `{"payload":"` + validToken[1] + `","protected":"` + validToken[0] + `","signature":"` + validToken[2] + `"}`,
-		"garbage":                    "garbage",
-		"nothing":                    "",
-		"far too long":               strings.Repeat("x", maxTokenBytes+1),
+		"other claims": validToken[0] + "." + part(withChange(validClaims(), "sub", "system:serviceaccount:ns:other")) + "." +
+			validToken[2],
+		"no signature":        validToken[0] + "." + validToken[1] + ".",
+		"no key is named":     signToken(t, jose.RS256, "", rsaKey(), validClaims()),
+		"an unused algorithm": signToken(t, jose.PS256, "one", rsaKey(), validClaims()),
+		"JSON instead":        `{"payload":"` + validToken[1] + `","protected":"` + validToken[0] + `","signature":"` + validToken[2] + `"}`,
+		"garbage":             "garbage",
+		"nothing":             "",
+		"far too long":        strings.Repeat("x", maxTokenBytes+1),
 	} {
 		verifier, _ := newFakeAPIServer(newRSASigner()).verifier()
 		if got, err := verifier.Authenticate(t.Context(), token); !errors.Is(err, ErrDenied) || got != (Identity{}) {
@@ -280,7 +283,8 @@ func TestKeysRotate(t *testing.T) {
 	ask := func(by signer, denied bool, fetches int) {
 		t.Helper()
 		before := of.fetches
-		if _, err := verifier.Authenticate(t.Context(), by.sign(t, validClaims())); errors.Is(err, ErrDenied) != denied || (err == nil) == denied {
+		if _, err := verifier.Authenticate(t.Context(), by.sign(t, validClaims())); errors.Is(err, ErrDenied) != denied ||
+			(err == nil) == denied {
 			t.Errorf("%s: got %v", by.id, err)
 		}
 		if of.fetches-before != fetches {
@@ -307,7 +311,8 @@ func TestUnavailableAPIServerIsNoDenial(t *testing.T) {
 	token := newECDSASigner().sign(t, validClaims())
 	retry := func(reason string) {
 		t.Helper()
-		if _, err := verifier.Authenticate(t.Context(), token); err == nil || errors.Is(err, ErrDenied) || !strings.Contains(err.Error(), "connection refused") {
+		if _, err := verifier.Authenticate(t.Context(), token); err == nil || errors.Is(err, ErrDenied) ||
+			!strings.Contains(err.Error(), "connection refused") {
 			t.Errorf("%s: got %v", reason, err)
 		}
 	}
@@ -380,7 +385,8 @@ func TestWaitForKeysEndsWithTheContext(t *testing.T) {
 	verifier.keys.fetchLock <- struct{}{} // another goroutine fetches
 	waiting, give := context.WithCancel(t.Context())
 	give()
-	if _, err := verifier.Authenticate(waiting, newECDSASigner().sign(t, validClaims())); !errors.Is(err, context.Canceled) || errors.Is(err, ErrDenied) {
+	if _, err := verifier.Authenticate(waiting, newECDSASigner().sign(t, validClaims())); !errors.Is(err, context.Canceled) ||
+		errors.Is(err, ErrDenied) {
 		t.Errorf("got %v", err)
 	}
 }

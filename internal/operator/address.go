@@ -52,9 +52,9 @@ func findAddresses(ctx context.Context, config Link, env Environment) (addresses
 	return result, nil
 }
 
-// certificateNames returns the names of the certificate that the link, the webhook and the metrics share. The link's Service is always included:
-// pods created before link.address was set still dial it. So are the Services of the webhook and the metrics, so that the certificate
-// does not depend on whether the leader serves them.
+// certificateNames returns the names of the certificate that the link, the webhook and the metrics share. The link's Service is always
+// included: pods created before link.address was set still dial it. So are the Services of the webhook and the metrics, so that the
+// certificate does not depend on whether the leader serves them.
 func (a addresses) certificateNames(namespace string) []string {
 	host, _, _ := net.SplitHostPort(a.advertised)
 	return []string{serviceHost(linkService, namespace), serviceHost(webhookService, namespace), serviceHost(metricsService, namespace), host}
@@ -62,8 +62,8 @@ func (a addresses) certificateNames(namespace string) []string {
 
 func serviceHost(service, namespace string) string { return service + "." + namespace + ".svc" }
 
-// reachableAddress returns an address of this machine that pods can reach. An API server on this machine has already found and published one,
-// although its clients here use localhost. If it runs elsewhere, the address that we reach it from is a good guess.
+// reachableAddress returns an address of this machine that pods can reach. An API server on this machine has already found and published
+// one, although its clients here use localhost. If it runs elsewhere, the address that we reach it from is a good guess.
 func reachableAddress(ctx context.Context, cluster *rest.Config) (string, error) {
 	local, err := net.InterfaceAddrs()
 	if err != nil {
@@ -94,7 +94,8 @@ func apiServers(ctx context.Context, cluster *rest.Config) []string {
 	if err != nil {
 		return nil
 	}
-	list, err := client.EndpointSlices(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=kubernetes"})
+	list, err := client.EndpointSlices(metav1.NamespaceDefault).List(ctx,
+		metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=kubernetes"})
 	if err != nil {
 		return nil
 	}
@@ -107,7 +108,8 @@ func apiServers(ctx context.Context, cluster *rest.Config) []string {
 	return all
 }
 
-// outboundAddress returns the address from which this machine reaches the API server. It sends nothing: a UDP socket only selects its route.
+// outboundAddress returns the address from which this machine reaches the API server. It sends nothing: a UDP socket only selects its
+// route.
 func outboundAddress(ctx context.Context, cluster *rest.Config) (string, error) {
 	server, _, err := rest.DefaultServerUrlFor(cluster)
 	if err != nil {

@@ -38,11 +38,12 @@ func TestStartWaitsUntilTheAPIServerIsReady(t *testing.T) {
 		warnings          int
 		err               string
 	}{
-		"ready":                              {[]int{ready}, []int{ready}, time.Minute, 0, ""},
-		"ready later":                        {[]int{unavailable, unavailable, ready}, []int{ready}, time.Minute, 1, ""},
-		"ready, but discovery is not":        {[]int{ready}, []int{unavailable, ready}, time.Minute, 1, ""},
-		"readiness may not be read":          {[]int{forbidden}, []int{ready}, time.Minute, 0, ""},
-		"never ready":                        {[]int{unavailable}, []int{ready}, 10 * time.Millisecond, 1, "does the kubeconfig name the right cluster?"},
+		"ready":                       {[]int{ready}, []int{ready}, time.Minute, 0, ""},
+		"ready later":                 {[]int{unavailable, unavailable, ready}, []int{ready}, time.Minute, 1, ""},
+		"ready, but discovery is not": {[]int{ready}, []int{unavailable, ready}, time.Minute, 1, ""},
+		"readiness may not be read":   {[]int{forbidden}, []int{ready}, time.Minute, 0, ""},
+		"never ready": {[]int{unavailable}, []int{ready}, 10 * time.Millisecond, 1,
+			"does the kubeconfig name the right cluster?"},
 		"never tells what it serves, either": {[]int{ready}, []int{unavailable}, 10 * time.Millisecond, 1, "the API server is not ready"},
 	} {
 		t.Run(name, func(t *testing.T) {

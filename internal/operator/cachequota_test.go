@@ -69,7 +69,8 @@ func TestQuotaFollowsTheCache(t *testing.T) {
 		{"larger than the limit", take("team", "d", 101), false, 0, 100},
 	} {
 		taken := step.act(shares)
-		if inTeam, inElse := shares.bytesOf("team"), shares.bytesOf("else"); taken != step.taken || inTeam != step.inTeam || inElse != step.inElse {
+		if inTeam, inElse := shares.bytesOf("team"), shares.bytesOf("else"); taken != step.taken || inTeam != step.inTeam ||
+			inElse != step.inElse {
 			t.Fatalf("%s: taken %t, %d and %d bytes; want %t, %d and %d", step.what, taken, inTeam, inElse, step.taken, step.inTeam, step.inElse)
 		}
 	}

@@ -57,9 +57,9 @@ func cacheOptions(namespace string, settings snapshot.Settings, refusals *limit.
 	}
 }
 
-// newOutlineTransform keeps what identifies pods, workloads, nodes and volumes, and their state. Workers are found by their workload, which no
-// label names, so the cache holds all pods and workloads: they must be small. What a Swarm controls is compared with its desired
-// state, and reported in detail.
+// newOutlineTransform keeps what identifies pods, workloads, nodes and volumes, and their state. Workers are found by their workload, which
+// no label names, so the cache holds all pods and workloads: they must be small. What a Swarm controls is compared with its desired state,
+// and reported in detail.
 func newOutlineTransform(settings snapshot.Settings, refusals *limit.Refusals, quota *cacheQuota) toolscache.TransformFunc {
 	podAnnotations := []string{
 		v1alpha1.AnnotationConfigVersion, v1alpha1.AnnotationNudge, corev1.PodDeletionCost, settings.Key(v1alpha1.SpreadNumber),
@@ -107,10 +107,12 @@ func readAnnotations(settings snapshot.Settings) []string {
 func outline(object any) any {
 	switch object := object.(type) {
 	case *corev1.Pod:
-		object.Spec, object.ManagedFields = corev1.PodSpec{NodeName: object.Spec.NodeName, SchedulingGates: object.Spec.SchedulingGates, Volumes: claimVolumes(object.Spec.Volumes)}, nil
+		object.Spec, object.ManagedFields = corev1.PodSpec{NodeName: object.Spec.NodeName, SchedulingGates: object.Spec.SchedulingGates,
+			Volumes: claimVolumes(object.Spec.Volumes)}, nil
 		object.OwnerReferences, object.GenerateName = controllerOf(object.OwnerReferences), ""
 		status := object.Status
-		object.Status = corev1.PodStatus{Phase: status.Phase, Reason: status.Reason, Message: status.Message, PodIP: status.PodIP, Conditions: podReadyCondition(status.Conditions)}
+		object.Status = corev1.PodStatus{Phase: status.Phase, Reason: status.Reason, Message: status.Message, PodIP: status.PodIP,
+			Conditions: podReadyCondition(status.Conditions)}
 		if object.Labels[v1alpha1.LabelSwarm] != "" {
 			object.Status.Conditions = status.Conditions
 			object.Status.InitContainerStatuses, object.Status.ContainerStatuses = status.InitContainerStatuses, status.ContainerStatuses
@@ -184,7 +186,8 @@ func claimVolumes(volumes []corev1.Volume) []corev1.Volume {
 
 // templateOutline keeps what a template says about nodes, and about the ports at which its pods are polled.
 func templateOutline(template corev1.PodTemplateSpec) corev1.PodTemplateSpec {
-	spec := corev1.PodSpec{NodeName: template.Spec.NodeName, NodeSelector: template.Spec.NodeSelector, Affinity: template.Spec.Affinity, Tolerations: template.Spec.Tolerations}
+	spec := corev1.PodSpec{NodeName: template.Spec.NodeName, NodeSelector: template.Spec.NodeSelector, Affinity: template.Spec.Affinity,
+		Tolerations: template.Spec.Tolerations}
 	for n := range template.Spec.Containers {
 		if ports := template.Spec.Containers[n].Ports; len(ports) > 0 {
 			spec.Containers = append(spec.Containers, corev1.Container{Ports: ports})
@@ -207,7 +210,8 @@ func podReadyCondition(conditions []corev1.PodCondition) []corev1.PodCondition {
 func nodeReadyCondition(conditions []corev1.NodeCondition) []corev1.NodeCondition {
 	for n := range conditions {
 		if conditions[n].Type == corev1.NodeReady {
-			return []corev1.NodeCondition{{Type: corev1.NodeReady, Status: conditions[n].Status, LastTransitionTime: conditions[n].LastTransitionTime}}
+			return []corev1.NodeCondition{{Type: corev1.NodeReady, Status: conditions[n].Status,
+				LastTransitionTime: conditions[n].LastTransitionTime}}
 		}
 	}
 	return nil

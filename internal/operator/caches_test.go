@@ -41,8 +41,9 @@ func TestOutlineOfPod(t *testing.T) {
 	told.Reason, told.Message = "ContainersNotReady", "containers with unready status"
 	pod := func(labels map[string]string) *corev1.Pod {
 		return &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Name: "w-0", Labels: labels, ManagedFields: testManagedFields, Annotations: map[string]string{v1alpha1.AnnotationConfigVersion: "3", "team": "video"}},
-			Spec:       corev1.PodSpec{SchedulingGates: []corev1.PodSchedulingGate{{Name: "queue"}}},
+			ObjectMeta: metav1.ObjectMeta{Name: "w-0", Labels: labels, ManagedFields: testManagedFields,
+				Annotations: map[string]string{v1alpha1.AnnotationConfigVersion: "3", "team": "video"}},
+			Spec: corev1.PodSpec{SchedulingGates: []corev1.PodSchedulingGate{{Name: "queue"}}},
 			Status: corev1.PodStatus{
 				Phase: corev1.PodRunning, PodIP: "10.0.0.1", HostIP: "10.0.0.2", Conditions: []corev1.PodCondition{scheduledCondition, told},
 				ContainerStatuses: []corev1.ContainerStatus{{Name: "worker"}},
@@ -66,7 +67,8 @@ func TestOutlineOfPod(t *testing.T) {
 func TestOutlineOfStatefulSet(t *testing.T) {
 	set := func(labels map[string]string) *appsv1.StatefulSet {
 		return &appsv1.StatefulSet{
-			ObjectMeta: metav1.ObjectMeta{Name: "w", Labels: labels, ManagedFields: testManagedFields, Annotations: map[string]string{"swarm.io/paused": "true", "team": "video", corev1.LastAppliedConfigAnnotation: "{}"}},
+			ObjectMeta: metav1.ObjectMeta{Name: "w", Labels: labels, ManagedFields: testManagedFields,
+				Annotations: map[string]string{"swarm.io/paused": "true", "team": "video", corev1.LastAppliedConfigAnnotation: "{}"}},
 			Spec: appsv1.StatefulSetSpec{
 				Replicas: new(int32(3)), Selector: &metav1.LabelSelector{MatchLabels: labels}, VolumeClaimTemplates: []corev1.PersistentVolumeClaim{{}},
 				Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
@@ -105,12 +107,16 @@ func TestOutlineOfStatefulSet(t *testing.T) {
 
 func TestOutlineOfDeployment(t *testing.T) {
 	deployment := &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Name: "w", ManagedFields: testManagedFields, Annotations: map[string]string{"swarm.io/paused": "true", "team": "video", corev1.LastAppliedConfigAnnotation: "{}"}},
-		Spec:       appsv1.DeploymentSpec{Replicas: new(int32(3)), Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{NodeName: "n", NodeSelector: fastDisk, Containers: []corev1.Container{{Image: "worker"}}}}},
+		ObjectMeta: metav1.ObjectMeta{Name: "w", ManagedFields: testManagedFields,
+			Annotations: map[string]string{"swarm.io/paused": "true", "team": "video", corev1.LastAppliedConfigAnnotation: "{}"}},
+		Spec: appsv1.DeploymentSpec{Replicas: new(int32(3)),
+			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{NodeName: "n", NodeSelector: fastDisk,
+				Containers: []corev1.Container{{Image: "worker"}}}}},
 	}
 	want := &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: "w", Annotations: map[string]string{"swarm.io/paused": "true"}},
-		Spec:       appsv1.DeploymentSpec{Replicas: new(int32(3)), Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{NodeName: "n", NodeSelector: fastDisk}}},
+		Spec: appsv1.DeploymentSpec{Replicas: new(int32(3)),
+			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{NodeName: "n", NodeSelector: fastDisk}}},
 	}
 	expectOutline(t, "its replicas, and what chooses nodes", deployment, want)
 }
@@ -123,7 +129,8 @@ func TestOutlineOfTask(t *testing.T) {
 		return made
 	}
 	paused := map[string]string{v1alpha1.AnnotationPaused: "true"}
-	large := task(map[string]string{v1alpha1.AnnotationPaused: "true", "team": "video", corev1.LastAppliedConfigAnnotation: "{}"}, &v1alpha1.TaskItems{List: make([]apiextensionsv1.JSON, 1000)})
+	large := task(map[string]string{v1alpha1.AnnotationPaused: "true", "team": "video", corev1.LastAppliedConfigAnnotation: "{}"},
+		&v1alpha1.TaskItems{List: make([]apiextensionsv1.JSON, 1000)})
 	large.ManagedFields = testManagedFields
 	expectOutline(t, "what it is, without its items", large, task(paused, &v1alpha1.TaskItems{}))
 	expectOutline(t, "without items", task(nil, nil), task(nil, nil))
@@ -137,7 +144,8 @@ func TestOutlineOfTask(t *testing.T) {
 	want = task(nil, nil)
 	want.Spec.Payload.Raw, want.Status.Phase = []byte("13"), v1alpha1.TaskCompleted
 	expectOutline(t, "of a finished one no payload", done, want)
-	for _, kind := range []client.Object{&v1alpha1.Task{}, &v1alpha1.Swarm{}, &v1alpha1.Agent{}, &v1alpha1.WorkerPool{}, &v1alpha1.SwarmSnapshot{}} {
+	for _, kind := range []client.Object{&v1alpha1.Task{}, &v1alpha1.Swarm{}, &v1alpha1.Agent{}, &v1alpha1.WorkerPool{},
+		&v1alpha1.SwarmSnapshot{}} {
 		if !isOutlined(kind) {
 			t.Errorf("%T is cached whole", kind)
 		}
@@ -147,26 +155,31 @@ func TestOutlineOfTask(t *testing.T) {
 // Spec and status of our own kinds stay, and what controllers read of the metadata.
 func TestOutlineOfOurKinds(t *testing.T) {
 	stored := metav1.ObjectMeta{
-		Name: "x", UID: "1", Finalizers: []string{v1alpha1.Finalizer}, OwnerReferences: []metav1.OwnerReference{{Kind: "Swarm", Name: "s"}}, ManagedFields: testManagedFields,
-		Labels:      map[string]string{v1alpha1.LabelSwarm: "s", v1alpha1.LabelManagedBy: v1alpha1.ManagedByOperator, "team": "video"},
-		Annotations: map[string]string{v1alpha1.AnnotationPaused: "true", corev1.LastAppliedConfigAnnotation: "{}"},
+		Name: "x", UID: "1", Finalizers: []string{v1alpha1.Finalizer}, OwnerReferences: []metav1.OwnerReference{{Kind: "Swarm", Name: "s"}},
+		ManagedFields: testManagedFields,
+		Labels:        map[string]string{v1alpha1.LabelSwarm: "s", v1alpha1.LabelManagedBy: v1alpha1.ManagedByOperator, "team": "video"},
+		Annotations:   map[string]string{v1alpha1.AnnotationPaused: "true", corev1.LastAppliedConfigAnnotation: "{}"},
 	}
 	outlined := stored.DeepCopy()
 	outlined.ManagedFields, outlined.Annotations = nil, map[string]string{v1alpha1.AnnotationPaused: "true"}
 	outlined.Labels = map[string]string{v1alpha1.LabelSwarm: "s", v1alpha1.LabelManagedBy: v1alpha1.ManagedByOperator}
 	swarm := v1alpha1.SwarmSpec{MaxAgents: 3}
-	expectOutline(t, "a Swarm", &v1alpha1.Swarm{ObjectMeta: *stored.DeepCopy(), Spec: swarm}, &v1alpha1.Swarm{ObjectMeta: *outlined, Spec: swarm})
+	expectOutline(t, "a Swarm", &v1alpha1.Swarm{ObjectMeta: *stored.DeepCopy(), Spec: swarm},
+		&v1alpha1.Swarm{ObjectMeta: *outlined, Spec: swarm})
 	status := v1alpha1.AgentStatus{LinkedPodUID: "2"}
-	expectOutline(t, "an Agent", &v1alpha1.Agent{ObjectMeta: *stored.DeepCopy(), Status: status}, &v1alpha1.Agent{ObjectMeta: *outlined, Status: status})
+	expectOutline(t, "an Agent", &v1alpha1.Agent{ObjectMeta: *stored.DeepCopy(), Status: status},
+		&v1alpha1.Agent{ObjectMeta: *outlined, Status: status})
 	expectOutline(t, "a WorkerPool", &v1alpha1.WorkerPool{ObjectMeta: *stored.DeepCopy()}, &v1alpha1.WorkerPool{ObjectMeta: *outlined})
-	expectOutline(t, "a SwarmSnapshot", &v1alpha1.SwarmSnapshot{ObjectMeta: *stored.DeepCopy()}, &v1alpha1.SwarmSnapshot{ObjectMeta: *outlined})
+	expectOutline(t, "a SwarmSnapshot", &v1alpha1.SwarmSnapshot{ObjectMeta: *stored.DeepCopy()},
+		&v1alpha1.SwarmSnapshot{ObjectMeta: *outlined})
 	expectOutline(t, "a Task", &v1alpha1.Task{ObjectMeta: *stored.DeepCopy()}, &v1alpha1.Task{ObjectMeta: *outlined})
 }
 
 // A patch of a cached object does not touch what the cache leaves out.
 func TestPatchOfAnOutlineKeepsTheRest(t *testing.T) {
 	stored := &v1alpha1.Task{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "a", Name: "t", Labels: map[string]string{"team": "video"}, Annotations: map[string]string{corev1.LastAppliedConfigAnnotation: "{}"},
+		Namespace: "a", Name: "t", Labels: map[string]string{"team": "video"},
+		Annotations: map[string]string{corev1.LastAppliedConfigAnnotation: "{}"},
 	}}
 	stored.Spec.Payload = &apiextensionsv1.JSON{Raw: []byte(`{"a":"` + strings.Repeat("x", 1000) + `"}`)}
 	api := fake.NewClientBuilder().WithScheme(newScheme()).WithObjects(stored).WithStatusSubresource(stored).Build()
@@ -187,7 +200,8 @@ func TestPatchOfAnOutlineKeepsTheRest(t *testing.T) {
 	if err := api.Get(t.Context(), client.ObjectKeyFromObject(stored), after); err != nil {
 		t.Fatal(err)
 	}
-	if after.Status.Phase != v1alpha1.TaskRunning || !equality.Semantic.DeepEqual(after.Spec, complete.Spec) || !equality.Semantic.DeepEqual(after.Labels, complete.Labels) ||
+	if after.Status.Phase != v1alpha1.TaskRunning || !equality.Semantic.DeepEqual(after.Spec, complete.Spec) ||
+		!equality.Semantic.DeepEqual(after.Labels, complete.Labels) ||
 		!equality.Semantic.DeepEqual(after.Annotations, complete.Annotations) {
 		t.Errorf("stored %+v", after)
 	}
@@ -319,7 +333,8 @@ func TestOutlineOfConfigMapsAndServices(t *testing.T) {
 		}
 		want := kind.DeepCopy()
 		want.ObjectMeta = metav1.ObjectMeta{
-			Name: "x", UID: "2", ResourceVersion: "3", Labels: map[string]string{v1alpha1.LabelPool: "p"}, OwnerReferences: []metav1.OwnerReference{owner},
+			Name: "x", UID: "2", ResourceVersion: "3", Labels: map[string]string{v1alpha1.LabelPool: "p"},
+			OwnerReferences: []metav1.OwnerReference{owner},
 		}
 		expectOutline(t, kind.Kind, object, want)
 	}

@@ -26,8 +26,8 @@ func (w Webhook) clientCAs() (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// verifyClientCerts makes a server verify client certificates. The handshake does not require one: the kubelet's probe has none, and each of its
-// handshakes would be a line in the log. Callers without a certificate are rejected by known, before their request is read.
+// verifyClientCerts makes a server verify client certificates. The handshake does not require one: the kubelet's probe has none, and each
+// of its handshakes would be a line in the log. Callers without a certificate are rejected by known, before their request is read.
 func verifyClientCerts(clients *x509.CertPool, options *webhook.Options) {
 	if clients == nil {
 		return

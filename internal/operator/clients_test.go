@@ -17,12 +17,13 @@ import (
 // post sends a review with or without a certificate, and returns the status code; 0 for a failed handshake.
 func post(t *testing.T, server *httptest.Server, shown ...tls.Certificate) int {
 	t.Helper()
-	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-		if len(shown) == 0 {
-			return &tls.Certificate{}, nil
-		}
-		return &shown[0], nil
-	}}}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true,
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			if len(shown) == 0 {
+				return &tls.Certificate{}, nil
+			}
+			return &shown[0], nil
+		}}}
 	defer transport.CloseIdleConnections()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL, strings.NewReader("review"))
 	if err != nil {
@@ -58,7 +59,8 @@ func TestWebhookVerifiesItsClients(t *testing.T) {
 			}
 			options, read := &webhook.Options{}, false
 			verifyClientCerts(clients, options)
-			server := httptest.NewUnstartedServer(requireClientCert(clients, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { read = true })))
+			server := httptest.NewUnstartedServer(requireClientCert(clients,
+				http.HandlerFunc(func(http.ResponseWriter, *http.Request) { read = true })))
 			server.TLS = &tls.Config{}
 			for _, change := range options.TLSOpts {
 				change(server.TLS)

@@ -26,7 +26,8 @@ func TestHelpVersionAndUsageErrors(t *testing.T) {
 		{"the version", []string{"--version"}, 0, "swarm-operator 1.2.3 (commit abc, 2026-01-02)\n", ""},
 		{"help has flags", []string{"--help"}, 0, "-config file", ""},
 		{"help has keys", []string{"-h"}, 0, "SWARM_CONTROLLER_RESYNC_PERIOD", ""},
-		{"a flag that there is not", []string{"--worker=3"}, 2, "", "swarm-operator: flag provided but not defined: -worker: see swarm-operator --help\n"},
+		{"a flag that there is not", []string{"--worker=3"}, 2, "",
+			"swarm-operator: flag provided but not defined: -worker: see swarm-operator --help\n"},
 		{"a flag without its value", []string{"--config"}, 2, "", "flag needs an argument"},
 		{"an argument", []string{"config.yaml"}, 2, "", `unexpected argument "config.yaml"`},
 		{"a file that there is not", []string{"--config", "/nowhere/config.yaml"}, 1, "", "/nowhere/config.yaml: no such file"},
@@ -84,7 +85,8 @@ func TestR17_JSONOfEveryLibrary(t *testing.T) {
 			}
 			for n, line := range lines {
 				var entry struct{ Time, Level, Msg string }
-				if err := json.Unmarshal([]byte(line), &entry); err != nil || entry.Time == "" || levels[strings.ToLower(entry.Level)].String() != entry.Level || !strings.HasSuffix(entry.Msg, c.want[n]) {
+				if err := json.Unmarshal([]byte(line), &entry); err != nil || entry.Time == "" ||
+					levels[strings.ToLower(entry.Level)].String() != entry.Level || !strings.HasSuffix(entry.Msg, c.want[n]) {
 					t.Errorf("want %q, got %s: %v", c.want[n], line, err)
 				}
 			}

@@ -19,8 +19,10 @@ import (
 func spreadDefaults() Spread {
 	defaults := snapshot.DefaultSettings()
 	return Spread{
-		AnnotationPrefix: defaults.Prefix, PendingDeadline: metav1.Duration{Duration: defaults.PendingDeadline}, Cooldown: metav1.Duration{Duration: defaults.Cooldown},
-		Step: defaults.Step, Provisioner: string(defaults.Provisioner), Notices: strings.Join(defaults.Notices, ","), DisruptionWindows: defaults.Windows,
+		AnnotationPrefix: defaults.Prefix, PendingDeadline: metav1.Duration{Duration: defaults.PendingDeadline},
+		Cooldown: metav1.Duration{Duration: defaults.Cooldown},
+		Step:     defaults.Step, Provisioner: string(defaults.Provisioner), Notices: strings.Join(defaults.Notices, ","),
+		DisruptionWindows: defaults.Windows,
 	}
 }
 
@@ -54,7 +56,8 @@ func (n NodeLabels) validate() error {
 	onDemand, onDemandErr := checkNodeLabels("nodeLabels.onDemand", n.OnDemand)
 	for _, label := range onDemand {
 		if slices.Contains(spot, label) {
-			return fmt.Errorf("nodeLabels.spot and nodeLabels.onDemand both have %q: a node is one or the other, so take it out of one", label.Key+"="+label.Value)
+			return fmt.Errorf("nodeLabels.spot and nodeLabels.onDemand both have %q: a node is one or the other, so take it out of one",
+				label.Key+"="+label.Value)
 		}
 	}
 	return errors.Join(spotErr, onDemandErr)
@@ -82,7 +85,8 @@ func (s Spread) validate() error {
 		checkAtLeast("spread.cooldown", s.Cooldown, time.Second),
 		checkAtMost("spread.cooldown", s.Cooldown, time.Hour),
 		checkCountOrPercent("spread.step", s.Step),
-		checkOneOf("spread.provisioner", s.Provisioner, string(snapshot.ProvisionerAuto), string(snapshot.ProvisionerPresent), string(snapshot.ProvisionerNone)),
+		checkOneOf("spread.provisioner", s.Provisioner, string(snapshot.ProvisionerAuto), string(snapshot.ProvisionerPresent),
+			string(snapshot.ProvisionerNone)),
 		checkTaints("spread.notices", s.Notices),
 		selectorError("spread.disruptionWindows", windowsErr),
 	)

@@ -64,15 +64,18 @@ func TestR07_FileAndEnvironment(t *testing.T) {
 func TestR08_BadConfigurationIsRefusedWithTheReason(t *testing.T) {
 	for _, c := range []struct{ file, env, want string }{
 		{"controller: {resyncPeriod: 1s}", "", "controller.resyncPeriod is 1s: the minimum is 5s"},
-		{"controller: {worker: 3}", "", "controller.worker is not a key: choose one of cacheSyncTimeout, leaderElection, namespaceSelector, namespaces, readOnly, resyncPeriod, workers"},
-		{"webhooks: {}", "", "webhooks is not a key: choose one of api, client, controller, health, limits, link, logging, metrics, nodeLabels, spread, webhook"},
+		{"controller: {worker: 3}", "",
+			"controller.worker is not a key: choose one of cacheSyncTimeout, leaderElection, namespaceSelector, namespaces, readOnly, resyncPeriod, workers"},
+		{"webhooks: {}", "",
+			"webhooks is not a key: choose one of api, client, controller, health, limits, link, logging, metrics, nodeLabels, spread, webhook"},
 		{"controller: {workers: 3, workers: 4}", "", `key "workers" already set in map`},
 		{"controller: 3", "", "controller is 3: write keys and their values"},
 		{"just words", "", `the configuration is "just words": write keys and their values`},
 		{"controller: {workers: three}", "", `controller.workers is "three": write a whole number`},
 		{"controller: {workers: 2.5}", "", "controller.workers is 2.5: write a whole number"},
 		{"controller: {resyncPeriod: 30}", "", "controller.resyncPeriod is 30: write a duration, such as 30s or 1m30s"},
-		{"controller: {namespaceSelector: {matchLabel: {a: b}}}", "", `controller.namespaceSelector is {"matchLabel":{"a":"b"}}: write a label selector, such as`},
+		{"controller: {namespaceSelector: {matchLabel: {a: b}}}", "",
+			`controller.namespaceSelector is {"matchLabel":{"a":"b"}}: write a label selector, such as`},
 		{"metrics: {enabled: 1}", "", "metrics.enabled is 1: write true or false"},
 		{"logging: {level: 3}", "", "logging.level is 3: write a text"},
 		{"controller: {workers: 0}", "", "controller.workers is 0: choose 1 to 1000"},
@@ -80,20 +83,24 @@ func TestR08_BadConfigurationIsRefusedWithTheReason(t *testing.T) {
 		{"logging: {format: xml}", "", `logging.format is "xml": choose one of ["json" "text"]`},
 		{"controller: {leaderElection: {leaseDuration: 2s}}", "", "controller.leaderElection.leaseDuration is 2s: the minimum is 6s"},
 		{"controller: {leaderElection: {leaseDuration: 2h}}", "", "controller.leaderElection.leaseDuration is 2h0m0s: the maximum is 30m0s"},
-		{"controller: {leaderElection: {namespace: My_Own}}", "", `controller.leaderElection.namespace is "My_Own": write the name of a namespace`},
+		{"controller: {leaderElection: {namespace: My_Own}}", "",
+			`controller.leaderElection.namespace is "My_Own": write the name of a namespace`},
 		{"metrics: {port: 0}", "", "metrics.port is 0: choose 1 to 65535"},
 		{"metrics: {port: 8081}", "", "metrics.port and health.port are both 8081: choose another for one of them"},
 		{"api: {port: 8081}", "", "health.port and api.port are both 8081: choose another for one of them"},
 		{"link: {port: 8081}", "", "link.port and health.port are both 8081: choose another for one of them"},
 		{"webhook: {port: 9444}", "", "webhook.port and link.port are both 9444: choose another for one of them"},
 		{"webhook: {certDir: certs}", "", `webhook.certDir is "certs": write a path from the root`},
-		{"webhook: {url: 'http://127.0.0.1:9443'}", "", `webhook.url is "http://127.0.0.1:9443": write "auto", or https, a host and a port, such as "https://127.0.0.1:9443"`},
-		{"webhook: {enabled: false, url: 'https://127.0.0.1:9443'}", "", "webhook.enabled is false, so nothing would answer there: write true, or remove webhook.url"},
+		{"webhook: {url: 'http://127.0.0.1:9443'}", "",
+			`webhook.url is "http://127.0.0.1:9443": write "auto", or https, a host and a port, such as "https://127.0.0.1:9443"`},
+		{"webhook: {enabled: false, url: 'https://127.0.0.1:9443'}", "",
+			"webhook.enabled is false, so nothing would answer there: write true, or remove webhook.url"},
 		{"link: {port: 8080}", "", "metrics.port and link.port are both 8080: choose another for one of them"},
 		{"link: {port: 70000}", "", "link.port is 70000: choose 1 to 65535"},
 		{"link: {agentLease: 4s}", "", "link.agentLease is 4s: the minimum is 5s"},
 		{"link: {agentLease: 2h}", "", "link.agentLease is 2h0m0s: the maximum is 1h0m0s"},
-		{"link: {agentLease: 38s}", "", "link.agentLease is 38s: with controller.leaderElection.leaseDuration 12s every change of leaders would stop all work, so write 39s or more"},
+		{"link: {agentLease: 38s}", "",
+			"link.agentLease is 38s: with controller.leaderElection.leaseDuration 12s every change of leaders would stop all work, so write 39s or more"},
 		{"link: {address: swarm.example.org}", "", `link.address is "swarm.example.org": write one host and a port`},
 		{"link: {address: 'fd00::1:9444'}", "", `link.address is "fd00::1:9444": write one host and a port`},
 		{"link: {address: ':9444'}", "", `link.address is ":9444": write one host and a port`},
@@ -103,9 +110,11 @@ func TestR08_BadConfigurationIsRefusedWithTheReason(t *testing.T) {
 		{"nodeLabels: {spot: spot}", "", `nodeLabels.spot: "spot" is no label: write key=value, such as karpenter.sh/capacity-type=spot`},
 		{"nodeLabels: {spot: 'a=b,'}", "", `nodeLabels.spot: "" is no label: write key=value`},
 		{"nodeLabels: {spot: {a: b}}", "", `nodeLabels.spot is {"a":"b"}: write a text`},
-		{"nodeLabels: {onDemand: 'karpenter.sh/capacity-type=spot, a=b'}", "", `nodeLabels.spot and nodeLabels.onDemand both have "karpenter.sh/capacity-type=spot": a node is one or the other, so take it out of one`},
+		{"nodeLabels: {onDemand: 'karpenter.sh/capacity-type=spot, a=b'}", "",
+			`nodeLabels.spot and nodeLabels.onDemand both have "karpenter.sh/capacity-type=spot": a node is one or the other, so take it out of one`},
 		{"nodeLabels: {spot: '" + strings.Repeat("a=b,", 10) + "c=d'}", "", "nodeLabels.spot has 11 labels: write at most 10"},
-		{"spread: {annotationPrefix: example.org}", "", `spread.annotationPrefix is "example.org": write a domain and a slash, such as "spread.example.org/"`},
+		{"spread: {annotationPrefix: example.org}", "",
+			`spread.annotationPrefix is "example.org": write a domain and a slash, such as "spread.example.org/"`},
 		{"spread: {pendingDeadline: 2s}", "", "spread.pendingDeadline is 2s: the minimum is 5s"},
 		{"spread: {cooldown: 100ms}", "", "spread.cooldown is 100ms: the minimum is 1s"},
 		{"spread: {step: 0}", "", `spread.step is "0": write a number of replicas from 1 to 10000 or a share from 1% to 100%, such as 25%`},
@@ -113,9 +122,11 @@ func TestR08_BadConfigurationIsRefusedWithTheReason(t *testing.T) {
 		{"spread: {step: some}", "", `spread.step is "some": write a number of replicas`},
 		{"spread: {step: 1.5}", "", "spread.step is 1.5: write a whole number or a share, such as 2 or 25%"},
 		{"spread: {provisioner: karpenter}", "", `spread.provisioner is "karpenter": choose one of ["auto" "present" "none"]`},
-		{"spread: {notices: '*'}", "", `spread.notices is "*": write keys of taints parted by commas, such as "example.org/going,example.com/stop-*"`},
+		{"spread: {notices: '*'}", "",
+			`spread.notices is "*": write keys of taints parted by commas, such as "example.org/going,example.com/stop-*"`},
 		{"spread: {notices: 'a,,b'}", "", `spread.notices is "a,,b": write keys of taints`},
-		{"spread: {disruptionWindows: 0 2 * * 6}", "", `spread.disruptionWindows: window "0 2 * * 6": write "<minute> <hour> <day> <month> <weekday> for <duration>"`},
+		{"spread: {disruptionWindows: 0 2 * * 6}", "",
+			`spread.disruptionWindows: window "0 2 * * 6": write "<minute> <hour> <day> <month> <weekday> for <duration>"`},
 		{"client: {qps: 50, burst: 10}", "", "client.burst is 10: choose 50 to 200000"},
 		{"controller: {namespaceSelector: {matchExpressions: [{key: a, operator: Near}]}}", "", `"Near" is not a valid label selector operator`},
 		{"limits: {tasksPerNamespace: 0}", "", "limits.tasksPerNamespace is 0: choose 1 to 10000000"},
@@ -146,7 +157,8 @@ func TestAllConfigurationProblemsAreReported(t *testing.T) {
 }
 
 func TestPortsOfServersThatAreOffDoNotCount(t *testing.T) {
-	if _, err := Load(writeConfig(t, "metrics: {enabled: false, port: 9444}\nwebhook: {enabled: false, port: 9444}"), []string{"SWARM_LINK_ADDRESS=[fd00::1]:443"}); err != nil {
+	if _, err := Load(writeConfig(t, "metrics: {enabled: false, port: 9444}\nwebhook: {enabled: false, port: 9444}"),
+		[]string{"SWARM_LINK_ADDRESS=[fd00::1]:443"}); err != nil {
 		t.Error(err)
 	}
 }
@@ -167,8 +179,10 @@ spread: {annotationPrefix: split.example.org/, pendingDeadline: 2m, cooldown: 3s
 		t.Fatal(err)
 	}
 	want := snapshot.Settings{
-		Prefix: "split.example.org/", Spot: []snapshot.Label{{Key: "example.org/tier", Value: "cheap"}, {Key: "cloud.google.com/gke-spot", Value: "true"}},
-		OnDemand: []snapshot.Label{{Key: "example.org/tier", Value: "steady"}}, Notices: []string{"a/b*", "c"}, Provisioner: snapshot.ProvisionerNone,
+		Prefix: "split.example.org/", Spot: []snapshot.Label{{Key: "example.org/tier", Value: "cheap"},
+			{Key: "cloud.google.com/gke-spot", Value: "true"}},
+		OnDemand: []snapshot.Label{{Key: "example.org/tier", Value: "steady"}}, Notices: []string{"a/b*", "c"},
+		Provisioner:     snapshot.ProvisionerNone,
 		PendingDeadline: 2 * time.Minute, Cooldown: 3 * time.Second, Step: intstr.FromInt32(2), Windows: "0 2 * * 6 for 4h", ReadOnly: true,
 	}
 	if got := config.spreadSettings(); !reflect.DeepEqual(got, want) {

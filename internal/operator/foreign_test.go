@@ -47,7 +47,8 @@ func largeObjects() []client.Object {
 	configMap.ObjectMeta, service.ObjectMeta = *meta.DeepCopy(), *meta.DeepCopy()
 	return []client.Object{
 		configMap, service,
-		&corev1.Pod{ObjectMeta: *meta.DeepCopy(), Spec: pod, Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Image: large}}}},
+		&corev1.Pod{ObjectMeta: *meta.DeepCopy(), Spec: pod,
+			Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Image: large}}}},
 		&appsv1.Deployment{ObjectMeta: *meta.DeepCopy(), Spec: appsv1.DeploymentSpec{Template: template}},
 		&appsv1.StatefulSet{ObjectMeta: *meta.DeepCopy(), Spec: appsv1.StatefulSetSpec{
 			Template: template, VolumeClaimTemplates: []corev1.PersistentVolumeClaim{{ObjectMeta: *meta.DeepCopy()}},
@@ -60,12 +61,13 @@ func largeObjects() []client.Object {
 		&appsv1.ControllerRevision{ObjectMeta: *revision, Data: runtime.RawExtension{Raw: []byte(`"` + large + `"`)}},
 		&v1alpha1.Swarm{ObjectMeta: *owned}, &v1alpha1.Agent{ObjectMeta: *owned.DeepCopy()},
 		&v1alpha1.WorkerPool{ObjectMeta: *owned.DeepCopy()}, &v1alpha1.SwarmSnapshot{ObjectMeta: *owned.DeepCopy()},
-		&v1alpha1.Task{ObjectMeta: *owned.DeepCopy(), Spec: v1alpha1.TaskSpec{Payload: input, Items: &v1alpha1.TaskItems{List: []apiextensionsv1.JSON{{Raw: []byte(`"` + large + `"`)}}}}},
+		&v1alpha1.Task{ObjectMeta: *owned.DeepCopy(), Spec: v1alpha1.TaskSpec{Payload: input,
+			Items: &v1alpha1.TaskItems{List: []apiextensionsv1.JSON{{Raw: []byte(`"` + large + `"`)}}}}},
 	}
 }
 
-// hostileObjects returns the same objects with 1.4 MB of labels and 256 KiB of annotations each, with names that we know and others, and more
-// of what outlines keep than anyone needs. Cluster-scoped objects only get annotations: users of a namespace do not create them.
+// hostileObjects returns the same objects with 1.4 MB of labels and 256 KiB of annotations each, with names that we know and others, and
+// more of what outlines keep than anyone needs. Cluster-scoped objects only get annotations: users of a namespace do not create them.
 func hostileObjects() []client.Object {
 	const labels, annotations = 1_400_000, 256 << 10
 	all := largeObjects()

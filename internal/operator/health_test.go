@@ -37,7 +37,8 @@ func TestHealthOfTheDispatcherIsThatOfItsStepsAndOfAllReconciles(t *testing.T) {
 		{"all is well", []healthz.Checker{passing, passing}, http.StatusOK, []string{"ok"}},
 		{"the dispatcher hangs", []healthz.Checker{stuck, passing}, http.StatusInternalServerError, []string{"stuck for 3m1s"}},
 		{"a reconcile hangs", []healthz.Checker{passing, failing}, http.StatusInternalServerError, []string{"has not returned for 15m1s"}},
-		{"both hang", []healthz.Checker{stuck, failing}, http.StatusInternalServerError, []string{"stuck for 3m1s", "has not returned for 15m1s"}},
+		{"both hang", []healthz.Checker{stuck, failing}, http.StatusInternalServerError,
+			[]string{"stuck for 3m1s", "has not returned for 15m1s"}},
 	} {
 		answer := httptest.NewRecorder()
 		probes := &healthz.Handler{Checks: map[string]healthz.Checker{"dispatcher": allOf(c.checks...)}}

@@ -30,7 +30,8 @@ func (c *podInterner) intern(pod *corev1.Pod) {
 	pod.Annotations = c.maps.intern(mapKey(pod.Annotations), pod.Annotations)
 	if len(pod.OwnerReferences) == 1 {
 		owner := pod.OwnerReferences[0]
-		pod.OwnerReferences = c.owners.intern(strings.Join([]string{owner.APIVersion, owner.Kind, owner.Name, string(owner.UID)}, " "), pod.OwnerReferences)
+		pod.OwnerReferences = c.owners.intern(strings.Join([]string{owner.APIVersion, owner.Kind, owner.Name, string(owner.UID)}, " "),
+			pod.OwnerReferences)
 	}
 }
 

@@ -43,7 +43,8 @@ func (p deps) authenticator(ctx context.Context) (link.Authenticator, error) {
 		InScope: p.mayHaveAgents, Refusals: p.refusals,
 	})
 	if err := tokens.Prepare(ctx); err != nil {
-		p.env.Log.Warn("cannot read the keys of the cluster: every token of an agent is reviewed, which takes long when many come at once", "err", err)
+		p.env.Log.Warn("cannot read the keys of the cluster: every token of an agent is reviewed, which takes long when many come at once", "err",
+			err)
 	}
 	return tokens, nil
 }
@@ -78,7 +79,8 @@ func (p deps) verifier(ctx context.Context, published link.DocumentReader) (link
 // are still valid.
 func listAgentPods(cluster metadata.Interface) link.PodLister {
 	return func(ctx context.Context) ([]link.Identity, error) {
-		list, err := cluster.Resource(corev1.SchemeGroupVersion.WithResource("pods")).List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.LabelSwarm})
+		list, err := cluster.Resource(corev1.SchemeGroupVersion.WithResource("pods")).List(ctx,
+			metav1.ListOptions{LabelSelector: v1alpha1.LabelSwarm})
 		if err != nil {
 			return nil, fmt.Errorf("list pods of agents: %w", err)
 		}

@@ -68,18 +68,22 @@ func TestLinkAddresses(t *testing.T) {
 		name                  string
 	}{
 		{"in a cluster", "10.0.0.7", "", addresses{"10.0.0.7:9444", "swarm-operator-link.system.svc:9444"}, "swarm-operator-link.system.svc"},
-		{"in a cluster of IPv6", "fd00::7", "", addresses{"[fd00::7]:9444", "swarm-operator-link.system.svc:9444"}, "swarm-operator-link.system.svc"},
-		{"in a cluster, agents outside of it", "10.0.0.7", "swarm.example.org:443", addresses{"10.0.0.7:9444", "swarm.example.org:443"}, "swarm.example.org"},
+		{"in a cluster of IPv6", "fd00::7", "", addresses{"[fd00::7]:9444", "swarm-operator-link.system.svc:9444"},
+			"swarm-operator-link.system.svc"},
+		{"in a cluster, agents outside of it", "10.0.0.7", "swarm.example.org:443", addresses{"10.0.0.7:9444", "swarm.example.org:443"},
+			"swarm.example.org"},
 		{"outside, as configured", "", "[fd00::8]:443", addresses{"[fd00::8]:9444", "[fd00::8]:443"}, "fd00::8"},
 		{"outside, by the route", "", "", addresses{"127.0.0.1:9444", "127.0.0.1:9444"}, "127.0.0.1"},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
-			got, err := findAddresses(t.Context(), Link{Port: 9444, Address: c.address}, Environment{Cluster: elsewhere, Namespace: "system", Host: c.host})
+			got, err := findAddresses(t.Context(), Link{Port: 9444, Address: c.address},
+				Environment{Cluster: elsewhere, Namespace: "system", Host: c.host})
 			if err != nil || got != c.want {
 				t.Errorf("got %+v, want %+v: %v", got, c.want, err)
 			}
 			names := got.certificateNames("system")
-			if !slices.Contains(names, c.name) || !slices.Contains(names, "swarm-operator-link.system.svc") || !slices.Contains(names, "swarm-operator-webhook.system.svc") ||
+			if !slices.Contains(names, c.name) || !slices.Contains(names, "swarm-operator-link.system.svc") ||
+				!slices.Contains(names, "swarm-operator-webhook.system.svc") ||
 				!slices.Contains(names, "swarm-operator-metrics.system.svc") {
 				t.Errorf("the certificate is for %v", names)
 			}
@@ -114,7 +118,8 @@ func TestPodsOfSwarmsAreListed(t *testing.T) {
 	if err := metav1.AddMetaToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	cluster := fake.NewSimpleMetadataClient(scheme, pod("here", ours, nil), pod("leaving", ours, new(metav1.NewTime(time.Now().Add(time.Minute)))),
+	cluster := fake.NewSimpleMetadataClient(scheme, pod("here", ours, nil),
+		pod("leaving", ours, new(metav1.NewTime(time.Now().Add(time.Minute)))),
 		pod("overdue", ours, new(metav1.NewTime(time.Now().Add(-time.Second)))), pod("other", nil, nil))
 	pods, err := listAgentPods(cluster)(t.Context())
 	want := []link.Identity{{Namespace: "demo", Pod: "here", PodUID: "uid-here"}, {Namespace: "demo", Pod: "leaving", PodUID: "uid-leaving"}}

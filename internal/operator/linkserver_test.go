@@ -43,7 +43,8 @@ func TestAgentsDialEitherFamily(t *testing.T) {
 			config := agent.Config{
 				Namespace: "default", Swarm: "research", Agent: "research-coder-0", Slots: 1,
 				Addresses: []string{net.JoinHostPort(host, strconv.Itoa(port))}, Log: slog.New(slog.DiscardHandler),
-				TokenFile: linktest.WriteFile(t, "token", []byte("default/research-coder-0")), CAFile: linktest.WriteFile(t, "ca.crt", stored["ca.crt"]),
+				TokenFile: linktest.WriteFile(t, "token", []byte("default/research-coder-0")),
+				CAFile:    linktest.WriteFile(t, "ca.crt", stored["ca.crt"]),
 			}
 			background(t, func(ctx context.Context) error { return agent.RunWith(ctx, config, nil) })
 			select {

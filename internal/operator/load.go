@@ -61,7 +61,8 @@ func decodeSection(section reflect.Value, path string, document []byte) error {
 		field, found := fields[name]
 		switch {
 		case !found:
-			problems = append(problems, fmt.Errorf("%s%s is not a key: choose one of %s", path, name, strings.Join(slices.Sorted(maps.Keys(fields)), ", ")))
+			problems = append(problems, fmt.Errorf("%s%s is not a key: choose one of %s", path, name,
+				strings.Join(slices.Sorted(maps.Keys(fields)), ", ")))
 		case isSection(field.Type()):
 			problems = append(problems, decodeSection(field, path+name+".", values[name]))
 		default:
@@ -74,8 +75,8 @@ func decodeSection(section reflect.Value, path string, document []byte) error {
 // A setting is an environment variable.
 type variableSetting struct{ name, value string }
 
-// variableSettings returns our environment variables by path. Underscores are ignored, so that RESYNC_PERIOD and RESYNCPERIOD both stand for
-// resyncPeriod. Other variables may begin with SWARM_ as well: Kubernetes sets some for every Service.
+// variableSettings returns our environment variables by path. Underscores are ignored, so that RESYNC_PERIOD and RESYNCPERIOD both stand
+// for resyncPeriod. Other variables may begin with SWARM_ as well: Kubernetes sets some for every Service.
 func variableSettings(environment []string) map[string]variableSetting {
 	result := map[string]variableSetting{}
 	for _, entry := range environment {

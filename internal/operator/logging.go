@@ -28,7 +28,8 @@ func newLogger(out io.Writer, config Logging) *slog.Logger {
 	slog.SetDefault(logger)
 	// Anyone on the network decides how much the servers of net/http, which write to package log, and of gRPC log.
 	log.SetOutput(&throttledWriter{next: slog.NewLogLogger(handler, slog.LevelInfo).Writer()})
-	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, &throttledWriter{next: slog.NewLogLogger(handler, slog.LevelError).Writer()}))
+	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard,
+		&throttledWriter{next: slog.NewLogLogger(handler, slog.LevelError).Writer()}))
 	return logger
 }
 

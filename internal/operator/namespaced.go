@@ -72,7 +72,8 @@ func (c Config) checkNamespaced() error {
 		}
 	}
 	selector := c.Controller.NamespaceSelector
-	reject(len(selector.MatchLabels)+len(selector.MatchExpressions) > 0, "controller.namespaceSelector needs the labels of namespaces, which controller.namespaces does without: remove one of the two")
+	reject(len(selector.MatchLabels)+len(selector.MatchExpressions) > 0,
+		"controller.namespaceSelector needs the labels of namespaces, which controller.namespaces does without: remove one of the two")
 	reject(c.Webhook.Enabled, "webhook.enabled is true, and a webhook is the whole cluster's: write false, or remove controller.namespaces")
 	return errors.Join(problems...)
 }

@@ -35,8 +35,10 @@ func TestNamespacesAreTaken(t *testing.T) {
 func TestWhatNeedsTheClusterIsRefused(t *testing.T) {
 	for _, c := range []struct{ file, want string }{
 		{"controller: {namespaces: team-a}", "webhook.enabled is true"},
-		{namespacedDefaults + "controller: {namespaces: team-a, namespaceSelector: {matchLabels: {a: b}}}", "controller.namespaceSelector needs the labels of namespaces"},
-		{namespacedDefaults + "controller: {namespaces: team-a, namespaceSelector: {matchExpressions: [{key: a, operator: Exists}]}}", "controller.namespaceSelector needs the labels of namespaces"},
+		{namespacedDefaults + "controller: {namespaces: team-a, namespaceSelector: {matchLabels: {a: b}}}",
+			"controller.namespaceSelector needs the labels of namespaces"},
+		{namespacedDefaults + "controller: {namespaces: team-a, namespaceSelector: {matchExpressions: [{key: a, operator: Exists}]}}",
+			"controller.namespaceSelector needs the labels of namespaces"},
 		{namespacedDefaults + "controller: {namespaces: 'team-a,team-a'}", `controller.namespaces has "team-a" twice: write it once`},
 		{namespacedDefaults + "controller: {namespaces: 'team-a,'}", `controller.namespaces has ""`},
 		{namespacedDefaults + "controller: {namespaces: Team_A}", `controller.namespaces has "Team_A": write names of namespaces`},
@@ -69,7 +71,8 @@ func TestCachesAreConfined(t *testing.T) {
 
 func TestScopeByNameOrLabel(t *testing.T) {
 	labelled := func(name string) *corev1.Namespace {
-		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelMetadataName: name, "team": "b"}}}
+		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name,
+			Labels: map[string]string{corev1.LabelMetadataName: name, "team": "b"}}}
 	}
 	config := Defaults()
 	config.Controller.NamespaceSelector = metav1.LabelSelector{MatchLabels: client.MatchingLabels{"team": "b"}}

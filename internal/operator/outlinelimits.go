@@ -45,7 +45,8 @@ func bound(object client.Object, labels []string, maxBytes int) bool {
 		boundBudget(object, labels, maxBytes)
 	case *corev1.PersistentVolumeClaim:
 		boundMetadata(&object.ObjectMeta, labels)
-		object.Spec, object.Status = corev1.PersistentVolumeClaimSpec{VolumeName: shorten(object.Spec.VolumeName)}, corev1.PersistentVolumeClaimStatus{}
+		object.Spec, object.Status = corev1.PersistentVolumeClaimSpec{VolumeName: shorten(object.Spec.VolumeName)},
+			corev1.PersistentVolumeClaimStatus{}
 	case *metav1.PartialObjectMetadata:
 		boundMetadata(&object.ObjectMeta, labels)
 	case *appsv1.ControllerRevision:

@@ -102,7 +102,8 @@ func TestWorkloadsWithManyLabelsAreAsOthers(t *testing.T) {
 }
 
 func TestWorkloadsThatAreTooLargeAreMarked(t *testing.T) {
-	deployment, counted := cachedOutline(t, &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Replicas: new(int32(3)), Selector: largeSelector()}})
+	deployment, counted := cachedOutline(t,
+		&appsv1.Deployment{Spec: appsv1.DeploymentSpec{Replicas: new(int32(3)), Selector: largeSelector()}})
 	if counted != 1 || !workload.TooLarge(deployment) || *deployment.Spec.Replicas != 3 || deployment.Spec.Selector != nil {
 		t.Errorf("kept %+v, counted %g", deployment, counted)
 	}

@@ -51,7 +51,8 @@ func inNamespaces(namespaces string) func(*Config) {
 // An invalid selector must not select everything.
 func TestScopeThatCannotBeReadIsAnError(t *testing.T) {
 	config := Defaults()
-	config.Controller.NamespaceSelector = metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "team", Operator: "Near"}}}
+	config.Controller.NamespaceSelector = metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "team",
+		Operator: "Near"}}}
 	if scope, err := config.scope(); err == nil || scope != nil {
 		t.Errorf("got %v, %v", scope, err)
 	}
@@ -107,7 +108,8 @@ func TestRequestsOfAllKindsHaveOneLimit(t *testing.T) {
 	for _, kind := range []string{"ConfigMap", "Secret", "Service"} {
 		kinds.Add(schema.GroupVersionKind{Version: "v1", Kind: kind}, meta.RESTScopeNamespace)
 	}
-	few, live, err := newLimitedClients(limit.Budget{PerSecond: 0, Burst: 2, Share: 100})(&rest.Config{Host: server.URL, QPS: -1}, client.Options{Scheme: newScheme(), Mapper: kinds})
+	few, live, err := newLimitedClients(limit.Budget{PerSecond: 0, Burst: 2, Share: 100})(&rest.Config{Host: server.URL, QPS: -1},
+		client.Options{Scheme: newScheme(), Mapper: kinds})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package operator
 
-// What the operator may do, whatever its controllers are. docs/reference/rbac.md says why, line by line; make manifests turns it into roles.
+// What the operator may do, whatever its controllers are. docs/reference/rbac.md says why, line by line; make manifests turns it into
+// roles.
 //
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch

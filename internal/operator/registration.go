@@ -99,7 +99,8 @@ func (p *deps) unregister(ctx context.Context) {
 		err = p.registration.Remove(ctx, direct, direct)
 	}
 	if err != nil {
-		p.env.Log.Warn("left MutatingWebhookConfiguration behind: the next start replaces it, make uninstall removes it", "name", webhookconfig.ConfigurationName, "err", err)
+		p.env.Log.Warn("left MutatingWebhookConfiguration behind: the next start replaces it, make uninstall removes it", "name",
+			webhookconfig.ConfigurationName, "err", err)
 	}
 }
 
@@ -113,7 +114,8 @@ func (w Webhook) checkURL() error {
 		return fmt.Errorf(`webhook.url is %q: write "auto", or https, a host and a port, such as "https://127.0.0.1:9443"`, w.URL)
 	}
 	if !w.Enabled {
-		return fmt.Errorf("webhook.url is %q, and webhook.enabled is false, so nothing would answer there: write true, or remove webhook.url", w.URL)
+		return fmt.Errorf("webhook.url is %q, and webhook.enabled is false, so nothing would answer there: write true, or remove webhook.url",
+			w.URL)
 	}
 	return nil
 }

@@ -34,7 +34,8 @@ func TestWhereTheWebhookIsRegistered(t *testing.T) {
 	} {
 		t.Run(c.reason, func(t *testing.T) {
 			var logs bytes.Buffer
-			got, err := Config{Webhook: c.webhook}.webhookURL(Environment{Cluster: &rest.Config{Host: c.apiServer}, Log: slog.New(slog.NewTextHandler(&logs, nil))})
+			got, err := Config{Webhook: c.webhook}.webhookURL(Environment{Cluster: &rest.Config{Host: c.apiServer},
+				Log: slog.New(slog.NewTextHandler(&logs, nil))})
 			if err != nil || got != c.want {
 				t.Errorf("got %q, want %q: %v", got, c.want, err)
 			}

@@ -123,7 +123,8 @@ func assemble(ctx context.Context, config Config, env Environment) (*deps, error
 	if err := parts.addRegistration(ctx); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(parts.addHealth(), parts.addLink(ctx), parts.addAPI(), parts.addWebhook(ctx), parts.addControllers(ctx), parts.addSpread(ctx)); err != nil {
+	if err := errors.Join(parts.addHealth(), parts.addLink(ctx), parts.addAPI(), parts.addWebhook(ctx), parts.addControllers(ctx),
+		parts.addSpread(ctx)); err != nil {
 		return nil, err
 	}
 	return parts, parts.addEndpoints(ctx)
@@ -171,21 +172,24 @@ func (p deps) addLink(ctx context.Context) error {
 		return err
 	}
 	p.dispatchRunner.dispatcher.Connect(server)
-	certOptions := certs.Options{Namespace: p.env.Namespace, Names: p.certificateNames(), Lifetimes: certs.DefaultLifetimes(), Term: p.Leadership.Term}
+	certOptions := certs.Options{Namespace: p.env.Namespace, Names: p.certificateNames(), Lifetimes: certs.DefaultLifetimes(),
+		Term: p.Leadership.Term}
 	return errors.Join(certs.AddController(p.Operator, certOptions), p.Add(linkServer{server, p.config.Link.Port}), p.Add(p.dispatchRunner))
 }
 
 // manifestSettings are passed to pods of agents.
 func (p deps) manifestSettings(ctx context.Context) manifest.Settings {
 	return manifest.Settings{
-		Image: p.env.Image, Link: p.addresses.advertised, Authority: p.certs.Bundle(ctx), ShortestLease: p.config.Controller.LeaderElection.minAgentLease(),
-		SpreadPrefix: p.config.Spread.AnnotationPrefix, SpreadOff: p.config.spreadDisabledReason(),
+		Image: p.env.Image, Link: p.addresses.advertised, Authority: p.certs.Bundle(ctx),
+		ShortestLease: p.config.Controller.LeaderElection.minAgentLease(),
+		SpreadPrefix:  p.config.Spread.AnnotationPrefix, SpreadOff: p.config.spreadDisabledReason(),
 	}
 }
 
 func newScheme() *runtime.Scheme {
 	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{admissionv1.AddToScheme, corev1.AddToScheme, appsv1.AddToScheme, autoscalingv1.AddToScheme, coordinationv1.AddToScheme, eventsv1.AddToScheme, policyv1.AddToScheme, v1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{admissionv1.AddToScheme, corev1.AddToScheme, appsv1.AddToScheme,
+		autoscalingv1.AddToScheme, coordinationv1.AddToScheme, eventsv1.AddToScheme, policyv1.AddToScheme, v1alpha1.AddToScheme} {
 		utilruntime.Must(add(s)) // fails only for invalid types
 	}
 	return s

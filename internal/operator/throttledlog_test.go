@@ -91,7 +91,8 @@ func TestBadAdmissionBodiesAreOneLinePerMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := &logLines{}
 		hook := withLogging(&ctrladmission.Webhook{Handler: ctrladmission.HandlerFunc(nil)})
-		inner, base := hook.LogConstructor, logr.FromSlogHandler(slog.NewJSONHandler(out, nil)) // the logger of all libraries is set once per process
+		inner, base := hook.LogConstructor, logr.FromSlogHandler(slog.NewJSONHandler(out,
+			nil)) // the logger of all libraries is set once per process
 		hook.LogConstructor = func(_ logr.Logger, request *ctrladmission.Request) logr.Logger { return inner(base, request) }
 		post := func(body string) {
 			answer, request := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body))

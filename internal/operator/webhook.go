@@ -53,16 +53,19 @@ func (p deps) addWebhook(ctx context.Context) error {
 	p.webhookGate.checkServing = server.StartedChecker()
 	poolHandler := p.observeWebhook(withLogging(pool.Pods(p.GetClient(), p.GetAPIReader(), p.GetScheme(), p.scope)))
 	server.Register(pool.Path, requireClientCert(clients, limit.Bodies(poolHandler, p.refusals)))
-	spreadHandler := spread.Pods(p.leaderClient(), p.GetScheme(), p.config.spreadSettings(), spread.InScope(p.GetClient(), p.scope), ctrlmetrics.Registry)
+	spreadHandler := spread.Pods(p.leaderClient(), p.GetScheme(), p.config.spreadSettings(), spread.InScope(p.GetClient(), p.scope),
+		ctrlmetrics.Registry)
 	server.Register(spread.Path, requireClientCert(clients, limit.Bodies(withLogging(spreadHandler), p.refusals)))
-	return errors.Join(webhookconfig.AddNamespaceSelectorController(p.Operator, p.namespaceSelector()), p.Add(server), p.AddReadyzCheck("webhook", p.webhookGate.checkServing))
+	return errors.Join(webhookconfig.AddNamespaceSelectorController(p.Operator, p.namespaceSelector()), p.Add(server),
+		p.AddReadyzCheck("webhook", p.webhookGate.checkServing))
 }
 
 func (w Webhook) serverOptions() webhook.Options {
 	return webhook.Options{Port: w.Port, CertDir: w.CertDir, TLSOpts: []func(*tls.Config){disableHTTP2}}
 }
 
-// disableHTTP2 disables HTTP/2, with which one connection can open and cancel any number of requests. API servers and Prometheus do without.
+// disableHTTP2 disables HTTP/2, with which one connection can open and cancel any number of requests. API servers and Prometheus do
+// without.
 func disableHTTP2(config *tls.Config) { config.NextProtos = []string{"http/1.1"} }
 
 // withLogging logs every answer of a webhook at level debug. The logger of the context has the request ID, truncated like everything else

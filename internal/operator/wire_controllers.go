@@ -85,14 +85,15 @@ func (d *dispatchRunner) Start(ctx context.Context) error {
 	return nil
 }
 
-// readSnapshot reads the caches once they have caught up with the API server. A leader that has not seen its predecessor's last writes would
-// assign the same work again.
+// readSnapshot reads the caches once they have caught up with the API server. A leader that has not seen its predecessor's last writes
+// would assign the same work again.
 func (d *dispatchRunner) readSnapshot(ctx context.Context) (dispatch.Snapshot, error) {
 	swarms, agents, tasks, pods := &v1alpha1.SwarmList{}, &v1alpha1.AgentList{}, &v1alpha1.TaskList{}, &corev1.PodList{}
 	agentPods := []client.ListOption{client.HasLabels{v1alpha1.LabelSwarm}}
 	if err := d.caches.AwaitCurrent(ctx,
 		kit.Kind{List: &v1alpha1.SwarmList{}, Namespaces: d.namespaces}, kit.Kind{List: &v1alpha1.AgentList{}, Namespaces: d.namespaces},
-		kit.Kind{List: &v1alpha1.TaskList{}, Namespaces: d.namespaces}, kit.Kind{List: &corev1.PodList{}, Options: agentPods, Namespaces: d.namespaces},
+		kit.Kind{List: &v1alpha1.TaskList{}, Namespaces: d.namespaces},
+		kit.Kind{List: &corev1.PodList{}, Options: agentPods, Namespaces: d.namespaces},
 	); err != nil {
 		return dispatch.Snapshot{}, err
 	}
@@ -107,8 +108,9 @@ func (p deps) addControllers(ctx context.Context) error {
 	scope, resync, workers := p.scope, p.config.Controller.ResyncPeriod.Duration, p.config.Controller.Workers
 	return errors.Join(
 		swarm.Add(ctx, p.Operator, swarm.Options{
-			Settings: p.manifestSettings, Dispatcher: p.dispatchRunner.dispatcher, Trigger: p.dispatchRunner.swarms, Scope: scope, Resync: resync, Workers: workers,
-			Clock: p.skew,
+			Settings: p.manifestSettings, Dispatcher: p.dispatchRunner.dispatcher, Trigger: p.dispatchRunner.swarms, Scope: scope, Resync: resync,
+			Workers: workers,
+			Clock:   p.skew,
 		}),
 		agent.Add(p.Operator, agent.Options{
 			Dispatcher: p.dispatchRunner.dispatcher, Trigger: p.dispatchRunner.agents, Scope: scope, Resync: resync, Workers: workers,
@@ -116,7 +118,8 @@ func (p deps) addControllers(ctx context.Context) error {
 		task.Add(p.Operator, task.Options{
 			Dispatcher: p.dispatchRunner.dispatcher, Trigger: p.dispatchRunner.tasks, Scope: scope, Workers: workers, Clock: p.skew,
 		}),
-		workerpool.Add(ctx, p.Operator, workerpool.Options{Pods: p.pods, Scope: scope, Resync: resync, Workers: workers, PerWorkerUnsupported: p.config.perWorkerDisabledReason()}),
+		workerpool.Add(ctx, p.Operator, workerpool.Options{Pods: p.pods, Scope: scope, Resync: resync, Workers: workers,
+			PerWorkerUnsupported: p.config.perWorkerDisabledReason()}),
 		poollabel.Add(ctx, p.Operator, poollabel.Options{Scope: scope, Workers: workers}),
 	)
 }

@@ -171,7 +171,8 @@ func TestTermBeginsWhenTheLeaderIsAlone(t *testing.T) {
 // The agents of a former leader may work for a lease after it has stopped, not after the Lease was taken.
 func TestGateCountsFromWhenTheLeaderIsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d, caches := startDispatchRunner(t, &fakeLeadership{term: 1, soleFrom: time.Now().Add(8 * time.Second), hasPredecessor: true}, agentLinkedTo("pod"))
+		d, caches := startDispatchRunner(t, &fakeLeadership{term: 1, soleFrom: time.Now().Add(8 * time.Second), hasPredecessor: true},
+			agentLinkedTo("pod"))
 		close(caches.current)
 		time.Sleep(8*time.Second + 46590*time.Millisecond - time.Millisecond) // a lease of 45 s and its margin
 		if _, known := d.dispatcher.CountAttempts(client.ObjectKey{Namespace: "demo", Name: "s"}, ""); known {
@@ -206,15 +207,18 @@ func TestSnapshotHasThePodsOfAgents(t *testing.T) {
 	member.Namespace, member.Name, member.Labels = "demo", "a", map[string]string{v1alpha1.LabelSwarm: "s"}
 	other.Namespace, other.Name = "demo", "b"
 	synctest.Test(t, func(t *testing.T) {
-		d, caches := startDispatchRunner(t, &fakeLeadership{term: 1, soleFrom: time.Now(), hasPredecessor: true}, member, other, agentLinkedTo("pod"), taskOfTerm("t", 1))
+		d, caches := startDispatchRunner(t, &fakeLeadership{term: 1, soleFrom: time.Now(), hasPredecessor: true}, member, other,
+			agentLinkedTo("pod"), taskOfTerm("t", 1))
 		close(caches.current)
 		snapshot, err := d.readSnapshot(t.Context())
 		names := []string{}
 		for n := range snapshot.Pods {
 			names = append(names, snapshot.Pods[n].Name)
 		}
-		if err != nil || !slices.Equal(names, []string{"a"}) || len(snapshot.Agents) != 1 || len(snapshot.Tasks) != 1 || !snapshot.HasPredecessor {
-			t.Errorf("pods %v, %d agents, %d tasks, succeeds another leader: %t: %v", names, len(snapshot.Agents), len(snapshot.Tasks), snapshot.HasPredecessor, err)
+		if err != nil || !slices.Equal(names, []string{"a"}) || len(snapshot.Agents) != 1 || len(snapshot.Tasks) != 1 ||
+			!snapshot.HasPredecessor {
+			t.Errorf("pods %v, %d agents, %d tasks, succeeds another leader: %t: %v", names, len(snapshot.Agents), len(snapshot.Tasks),
+				snapshot.HasPredecessor, err)
 		}
 	})
 }

@@ -35,7 +35,8 @@ func (p deps) addSpread(ctx context.Context) error {
 
 // namespaceSelector determines the namespaces of the spread webhook.
 func (p deps) namespaceSelector() webhookconfig.NamespaceSelector {
-	selector := webhookconfig.NamespaceSelector{Reader: p.GetClient(), Settings: p.config.spreadSettings(), Scope: p.scope, OperatorNamespace: p.env.Namespace, Reachable: p.webhookGate.isReachable}
+	selector := webhookconfig.NamespaceSelector{Reader: p.GetClient(), Settings: p.config.spreadSettings(), Scope: p.scope,
+		OperatorNamespace: p.env.Namespace, Reachable: p.webhookGate.isReachable}
 	if p.registration != nil {
 		selector.Reachable = p.registration.ProbeDone
 	}

@@ -57,7 +57,8 @@ func indexFieldByWorkload(ctx context.Context, podCache cache.Cache) (PodLister,
 	}
 	return func(ctx context.Context, key Key) ([]*corev1.Pod, error) {
 		list := &corev1.PodList{}
-		if err := podCache.List(ctx, list, client.InNamespace(key.Namespace), client.MatchingFields{podIndexName: key.String()}, client.UnsafeDisableDeepCopy); err != nil {
+		if err := podCache.List(ctx, list, client.InNamespace(key.Namespace), client.MatchingFields{podIndexName: key.String()},
+			client.UnsafeDisableDeepCopy); err != nil {
 			return nil, fmt.Errorf("find pods of %s: %w", key, err)
 		}
 		pods := make([]*corev1.Pod, len(list.Items))

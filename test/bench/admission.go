@@ -59,7 +59,8 @@ func (b *bench) measureAdmission(ctx context.Context) error {
 		if err := b.reportServerLatency(ctx, pace.rate, pace.target, before); err != nil {
 			return err
 		}
-		b.report.Time(fmt.Sprintf("the same as seen by who asks, p50 %.1f ms, p99", milliseconds(percentile(took, 50))), milliseconds(percentile(took, 99)), pace.target, "ms")
+		b.report.Time(fmt.Sprintf("the same as seen by who asks, p50 %.1f ms, p99", milliseconds(percentile(took, 50))),
+			milliseconds(percentile(took, 99)), pace.target, "ms")
 		asked, err := b.countRequests(start)
 		if err != nil {
 			return err
@@ -80,7 +81,8 @@ func (b *bench) reportServerLatency(ctx context.Context, rate int, target float6
 	if good := int(after.sum(admissionTime+"_count", placed) - before.sum(admissionTime+"_count", placed)); good != count {
 		return fmt.Errorf("only %d of %d pods were given a place", good, count)
 	}
-	b.report.Time(fmt.Sprintf("[R13/latency] admission, %d/s, p99 by the operator's own measure (bound of its bucket)", rate), milliseconds(took), target, "ms")
+	b.report.Time(fmt.Sprintf("[R13/latency] admission, %d/s, p99 by the operator's own measure (bound of its bucket)", rate),
+		milliseconds(took), target, "ms")
 	return nil
 }
 
@@ -95,7 +97,8 @@ func (b *bench) callAndReportCost(ctx context.Context, asker webhookCaller, rate
 		return nil, err
 	}
 	after, err := b.operator.cpuTime()
-	fmt.Printf("  %d admissions, %s of work each; load of the machine %s\n", len(took), ((after - before) / time.Duration(len(took))).Round(time.Microsecond), load())
+	fmt.Printf("  %d admissions, %s of work each; load of the machine %s\n", len(took),
+		((after - before) / time.Duration(len(took))).Round(time.Microsecond), load())
 	return took, err
 }
 
@@ -164,7 +167,8 @@ func review(n int) ([]byte, error) {
 	workload, hash := n%spreadWorkloads, "next"
 	template := spreadTemplate(workload)
 	pod := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: template.ObjectMeta, Spec: template.Spec}
-	owner := metav1.OwnerReference{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: spreadName(workload) + "-" + hash, UID: "owner", Controller: new(true)}
+	owner := metav1.OwnerReference{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: spreadName(workload) + "-" + hash, UID: "owner",
+		Controller: new(true)}
 	pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey], pod.GenerateName = hash, owner.Name+"-"
 	if workload%10 == 9 {
 		owner.Kind, owner.Name = "StatefulSet", spreadName(workload)

@@ -48,7 +48,8 @@ func connect(ctx context.Context) (*cluster, error) {
 	}
 	config.QPS, config.UserAgent = -1, "swarm-bench"
 	scheme := runtime.NewScheme()
-	if err := errors.Join(admissionv1.AddToScheme(scheme), batchv1.AddToScheme(scheme), corev1.AddToScheme(scheme), appsv1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(admissionv1.AddToScheme(scheme), batchv1.AddToScheme(scheme), corev1.AddToScheme(scheme), appsv1.AddToScheme(scheme),
+		v1alpha1.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
 	api, err := client.NewWithWatch(config, client.Options{Scheme: scheme})

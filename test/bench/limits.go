@@ -137,7 +137,8 @@ func (b *bench) reportLeader(what string, memory float64, reached bool) {
 // resize sets the replicas of a swarm and waits until it has them.
 func (c *cluster) resize(ctx context.Context, name string, replicas int32) error {
 	swarm := &v1alpha1.Swarm{ObjectMeta: metav1.ObjectMeta{Namespace: space, Name: name}}
-	if err := c.api.Patch(ctx, swarm, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas))); err != nil {
+	if err := c.api.Patch(ctx, swarm, client.RawPatch(types.MergePatchType,
+		fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas))); err != nil {
 		return fmt.Errorf("scale swarm %q: %w", name, err)
 	}
 	return c.sized(ctx, name, replicas)
@@ -148,7 +149,8 @@ func (c *cluster) sized(ctx context.Context, name string, agents int32) error {
 	err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, podTimeout, true, func(ctx context.Context) (bool, error) {
 		swarm := &v1alpha1.Swarm{}
 		err := c.api.Get(ctx, client.ObjectKey{Namespace: space, Name: name}, swarm)
-		return swarm.Status.ObservedGeneration == swarm.Generation && swarm.Status.ReadyAgents == agents && swarm.Status.ActiveAgents == agents, err
+		return swarm.Status.ObservedGeneration == swarm.Generation && swarm.Status.ReadyAgents == agents && swarm.Status.ActiveAgents == agents,
+			err
 	})
 	if err != nil {
 		return fmt.Errorf("wait for %d agents of swarm %q: %w", agents, name, err)

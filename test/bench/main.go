@@ -76,7 +76,8 @@ var startTimes sync.Map
 // measures are the measurements of a part.
 func (b *bench) measures(part string) ([]func(context.Context) error, error) {
 	all := map[string][]func(context.Context) error{
-		"rest": {b.measureIdleMemory}, "tasks": {b.writes, b.throughput, b.latency}, "queue": {b.queue}, "idle": {b.idle}, "pools": {b.pools}, "spread": {b.spread},
+		"rest": {b.measureIdleMemory}, "tasks": {b.writes, b.throughput, b.latency}, "queue": {b.queue}, "idle": {b.idle}, "pools": {b.pools},
+		"spread": {b.spread},
 		"limits": {b.limits},
 	}
 	found, known := all[part]

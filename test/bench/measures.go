@@ -148,9 +148,11 @@ func (b *bench) reportLatency(rate string, took latencies) {
 		percent int
 		target  float64
 	}{
-		{"start", took.toStart, 50, 10}, {"start", took.toStart, 99, 100}, {"Completed", took.toCompletion, 50, 50}, {"Completed", took.toCompletion, 99, 250},
+		{"start", took.toStart, 50, 10}, {"start", took.toStart, 99, 100}, {"Completed", took.toCompletion, 50, 50},
+		{"Completed", took.toCompletion, 99, 250},
 	} {
-		line := report.Line{Measure: fmt.Sprintf("create to %s, %s, p%d", row.way, rate, row.percent), Target: row.target, Unit: "ms", NotReached: len(row.took) == 0}
+		line := report.Line{Measure: fmt.Sprintf("create to %s, %s, p%d", row.way, rate, row.percent), Target: row.target, Unit: "ms",
+			NotReached: len(row.took) == 0}
 		if !line.NotReached {
 			line.Ours = milliseconds(percentile(row.took, row.percent))
 		}
@@ -196,7 +198,8 @@ func (b *bench) idle(ctx context.Context) error {
 		fmt.Printf("  written although idle: %d x %s\n", kinds[kind], kind)
 	}
 	b.report.Count(fmt.Sprintf("writes of the operator in %s, 100 idle swarms of 3 agents", b.quiet), float64(len(writes)), 0, "writes")
-	b.report.Count(fmt.Sprintf("log lines of the operator in %s, 100 idle swarms of 3 agents", b.quiet), float64(b.operator.lines.Load()-before), 0, "lines")
+	b.report.Count(fmt.Sprintf("log lines of the operator in %s, 100 idle swarms of 3 agents", b.quiet),
+		float64(b.operator.lines.Load()-before), 0, "lines")
 	memory, err := b.operator.memory()
 	if err != nil {
 		return err

@@ -148,7 +148,8 @@ var ignoredResources = []string{"leases", "tokenreviews", "subjectaccessreviews"
 func (c *cluster) writes(since time.Time) ([]request, error) {
 	all, err := c.requests(since)
 	return slices.DeleteFunc(all, func(seen request) bool {
-		return !slices.Contains([]string{"create", "update", "patch", "delete"}, seen.Verb) || slices.Contains(ignoredResources, seen.Object.Resource)
+		return !slices.Contains([]string{"create", "update", "patch", "delete"}, seen.Verb) ||
+			slices.Contains(ignoredResources, seen.Object.Resource)
 	}), err
 }
 

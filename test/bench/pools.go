@@ -103,8 +103,10 @@ func (b *bench) scaleOut(ctx context.Context) error {
 		return err
 	}
 	cost := costOf(written)
-	b.report.Count("writes for one worker more, 10,000 jobs on 100 workers, until the last list is published", float64(cost.writes), float64(cost.nudges+3), "writes")
-	b.report.Time("the same, from kubectl scale, without waiting for acknowledgements", (cost.last.Sub(since) - cost.waitedForNudge).Seconds(), 3, "s")
+	b.report.Count("writes for one worker more, 10,000 jobs on 100 workers, until the last list is published", float64(cost.writes),
+		float64(cost.nudges+3), "writes")
+	b.report.Time("the same, from kubectl scale, without waiting for acknowledgements", (cost.last.Sub(since) - cost.waitedForNudge).Seconds(),
+		3, "s")
 	return nil
 }
 
@@ -179,7 +181,8 @@ func (c *cluster) pool(ctx context.Context, shape poolShape) error {
 	for begin := 0; begin < shape.jobs; begin += perSource {
 		source := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: space, Name: fmt.Sprintf("%s-jobs-%d", shape.name, begin)}}
 		source.Data = map[string]string{"jobs": jobList(begin, min(begin+perSource, shape.jobs))}
-		pool.Spec.JobsFrom = append(pool.Spec.JobsFrom, v1alpha1.JobSource{ConfigMapKeyRef: v1alpha1.ConfigMapKey{Name: source.Name, Key: "jobs"}})
+		pool.Spec.JobsFrom = append(pool.Spec.JobsFrom, v1alpha1.JobSource{ConfigMapKeyRef: v1alpha1.ConfigMapKey{Name: source.Name,
+			Key: "jobs"}})
 		objects = append(objects, source)
 	}
 	for _, made := range append(objects, pool) {
@@ -244,7 +247,8 @@ func isConverged(pool *v1alpha1.WorkerPool) bool {
 // clear removes all objects of some kinds, and waits until a list is empty.
 func (c *cluster) clear(ctx context.Context, list client.ObjectList, kinds ...client.Object) error {
 	for _, kind := range kinds {
-		if err := c.api.DeleteAllOf(ctx, kind, client.InNamespace(space), client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
+		if err := c.api.DeleteAllOf(ctx, kind, client.InNamespace(space),
+			client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
 			return fmt.Errorf("delete all %T: %w", kind, err)
 		}
 	}

@@ -88,7 +88,8 @@ func (b *bench) createWaitingTasks(ctx context.Context, depth int) error {
 	return b.cluster.submit(limited, "parked", "parked", depth)
 }
 
-// throughputBeside returns the throughput of one swarm while the given number of tasks waits in the other, or 0 if it did not finish in time.
+// throughputBeside returns the throughput of one swarm while the given number of tasks waits in the other, or 0 if it did not finish in
+// time.
 func (b *bench) throughputBeside(ctx context.Context, depth int) (float64, error) {
 	began := time.Now()
 	if err := b.finish(ctx, fmt.Sprintf("beside%d", depth), "fleet", activeTasks); err != nil {

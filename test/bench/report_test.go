@@ -70,7 +70,8 @@ func TestBoundsOfOneTenantFailTheBenchmark(t *testing.T) {
 func TestForeignConfigMapsThatWereNotAllCreatedAreNotReached(t *testing.T) {
 	b := &bench{report: &report.Report{}}
 	b.reportForeign(foreign-1, 1)
-	if missed := b.report.Missed(); missed == nil || !strings.Contains(missed.Error(), "1000 foreign ConfigMaps of 1 MiB") || !strings.Contains(missed.Error(), "NOT REACHED") {
+	if missed := b.report.Missed(); missed == nil || !strings.Contains(missed.Error(), "1000 foreign ConfigMaps of 1 MiB") ||
+		!strings.Contains(missed.Error(), "NOT REACHED") {
 		t.Errorf("got %v", missed)
 	}
 }

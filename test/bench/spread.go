@@ -67,7 +67,8 @@ func (b *bench) measurePlacement(ctx context.Context) error {
 		return err
 	}
 	took, count := quantileBound(before.buckets(admissionTime), metrics.buckets(admissionTime), .99)
-	fmt.Printf("%d pods of %d workloads stand as they should after %.0f s; the operator was asked %d times meanwhile, p99 up to %s\n", spreadPods, spreadWorkloads, time.Since(start).Seconds(), count, took)
+	fmt.Printf("%d pods of %d workloads stand as they should after %.0f s; the operator was asked %d times meanwhile, p99 up to %s\n",
+		spreadPods, spreadWorkloads, time.Since(start).Seconds(), count, took)
 	b.report.Count("pods that were made for the wrong class and moved, of 10,000", movedPods(metrics)-movedPods(before), 0, "pods")
 	return b.reportMemory("of the operator that has seen 1,000 spread workloads grow, 10,000 pods, 500 nodes")
 }
@@ -80,7 +81,8 @@ func (b *bench) reportMemory(name string) error {
 	}
 	resident, err := b.operator.memory()
 	b.report.Add(report.Line{
-		Measure: "[R11/working-set] working set " + name, Ours: workingSet, Target: 100, Unit: "MB", Peer: &report.Peer{Name: "resident set", Value: resident},
+		Measure: "[R11/working-set] working set " + name, Ours: workingSet, Target: 100, Unit: "MB",
+		Peer: &report.Peer{Name: "resident set", Value: resident},
 	})
 	return err
 }
@@ -121,7 +123,8 @@ func (b *bench) populate(ctx context.Context) error {
 	return <-failed
 }
 
-// awaitBalanced waits until so many workloads are balanced, and all their pods exist. It polls the operator so as not to disturb the API server.
+// awaitBalanced waits until so many workloads are balanced, and all their pods exist. It polls the operator so as not to disturb the API
+// server.
 func (b *bench) awaitBalanced(ctx context.Context, workloads int) error {
 	lastReport := time.Now()
 	return wait.PollUntilContextTimeout(ctx, 500*time.Millisecond, podTimeout, true, func(ctx context.Context) (bool, error) {
@@ -254,6 +257,7 @@ func (b *bench) measureReconcileTime(ctx context.Context) error {
 		}
 	}
 	took, count := quantileBound(nil, buckets, .99)
-	b.report.Time(fmt.Sprintf("[R12/reconcile] %d looks at a spread workload, p99 (bound of its bucket)", count), milliseconds(took), 100, "ms")
+	b.report.Time(fmt.Sprintf("[R12/reconcile] %d looks at a spread workload, p99 (bound of its bucket)", count), milliseconds(took), 100,
+		"ms")
 	return nil
 }

@@ -43,7 +43,8 @@ func (c *cluster) addNodes(ctx context.Context, count int) error {
 
 // simulatedNode is one as devcluster makes them.
 func simulatedNode(n int) *corev1.Node {
-	room := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("32"), corev1.ResourceMemory: resource.MustParse("256Gi"), corev1.ResourcePods: resource.MustParse("250")}
+	room := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("32"), corev1.ResourceMemory: resource.MustParse("256Gi"),
+		corev1.ResourcePods: resource.MustParse("250")}
 	name := fmt.Sprintf("spread-%d", n)
 	return &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{
@@ -93,7 +94,8 @@ func selecting(n int) *metav1.LabelSelector {
 func spreadTemplate(n int) corev1.PodTemplateSpec {
 	return corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": spreadName(n)}},
-		Spec:       corev1.PodSpec{TerminationGracePeriodSeconds: new(int64(1)), Containers: []corev1.Container{{Name: "any", Image: "localhost/simulated:1"}}},
+		Spec: corev1.PodSpec{TerminationGracePeriodSeconds: new(int64(1)),
+			Containers: []corev1.Container{{Name: "any", Image: "localhost/simulated:1"}}},
 	}
 }
 
@@ -137,7 +139,8 @@ func (c *cluster) workload(ctx context.Context, n int) error {
 func spreadName(n int) string { return fmt.Sprintf("spread-%04d", n) }
 
 func spreadDeployment(n int) *appsv1.Deployment {
-	return &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Replicas: new(int32(spreadReplicas)), Selector: selecting(n), Template: spreadTemplate(n)}}
+	return &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Replicas: new(int32(spreadReplicas)), Selector: selecting(n),
+		Template: spreadTemplate(n)}}
 }
 
 func spreadStatefulSet(n int) *appsv1.StatefulSet {

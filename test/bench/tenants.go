@@ -190,7 +190,8 @@ func (b *bench) tenants(ctx context.Context) error {
 	return b.cluster.api.Delete(ctx, namespace)
 }
 
-// startLatencies creates tasks of 10 ms at a pace, waits until all of them have started, and returns the times from creation to start, sorted.
+// startLatencies creates tasks of 10 ms at a pace, waits until all of them have started, and returns the times from creation to start,
+// sorted.
 func (b *bench) startLatencies(ctx context.Context, ns, name string, count int, pace time.Duration) ([]time.Duration, error) {
 	limited, cancel := context.WithTimeout(ctx, tenantTime+rowLimit/2)
 	defer cancel()

@@ -73,10 +73,14 @@ func (b *bench) throughput(ctx context.Context) error {
 func (b *bench) reportThroughput(ours, raw, jobs throughputResult) {
 	prefix := fmt.Sprintf("%d short tasks, %d agents: ", batch, agentCount)
 	for _, line := range []report.Line{
-		{Measure: prefix + "throughput beside raw writes", Ours: ours.perSecond, Target: 0.85 * raw.perSecond, AtLeast: true, Unit: "1/s", Peer: rawWrites(raw.perSecond)},
-		{Measure: prefix + "throughput beside Jobs", Ours: ours.perSecond, Target: 3 * jobs.perSecond, AtLeast: true, Unit: "1/s", Peer: batchJobs(jobs.perSecond)},
-		{Measure: prefix + "API server and etcd, beside raw writes", Ours: ours.milliseconds, Target: 1.1 * raw.milliseconds, Unit: "ms CPU", Peer: rawWrites(raw.milliseconds)},
-		{Measure: prefix + "API server and etcd, beside Jobs", Ours: ours.milliseconds, Target: jobs.milliseconds / 3, Unit: "ms CPU", Peer: batchJobs(jobs.milliseconds)},
+		{Measure: prefix + "throughput beside raw writes", Ours: ours.perSecond, Target: 0.85 * raw.perSecond, AtLeast: true, Unit: "1/s",
+			Peer: rawWrites(raw.perSecond)},
+		{Measure: prefix + "throughput beside Jobs", Ours: ours.perSecond, Target: 3 * jobs.perSecond, AtLeast: true, Unit: "1/s",
+			Peer: batchJobs(jobs.perSecond)},
+		{Measure: prefix + "API server and etcd, beside raw writes", Ours: ours.milliseconds, Target: 1.1 * raw.milliseconds, Unit: "ms CPU",
+			Peer: rawWrites(raw.milliseconds)},
+		{Measure: prefix + "API server and etcd, beside Jobs", Ours: ours.milliseconds, Target: jobs.milliseconds / 3, Unit: "ms CPU",
+			Peer: batchJobs(jobs.milliseconds)},
 	} {
 		line.NotReached = line.Ours == 0 || line.Peer.Value == 0
 		b.report.Add(line)

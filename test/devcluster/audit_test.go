@@ -87,7 +87,8 @@ func describeAudit(c *cluster) {
 
 	It("counts the requests of each component apart", func(ctx SpecContext) {
 		before := c.requestsByFlowSchema(ctx)
-		for _, component := range []string{"kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy", "kwok", "coredns", "provisioner", "admin"} {
+		for _, component := range []string{"kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy", "kwok", "coredns", "provisioner",
+			"admin"} {
 			Expect(before).To(HaveKeyWithValue(component, BeNumerically(">", 0)))
 		}
 		for range 5 {

@@ -40,7 +40,8 @@ var _ = Describe("what cannot work is refused in one line that names the fix", f
 		Entry("with three API servers", func() *exec.Cmd { return c.commandByFlag("up", "--apiservers", "3") }, "choose 1 or 2"),
 		Entry("with no API server", func() *exec.Cmd { return c.commandByFlag("up", "--apiservers", "0") }, "choose 1 or 2"),
 		Entry("with fewer than no real nodes", func() *exec.Cmd { return c.commandByFlag("up", "--real-nodes=-1") }, "choose 0 to 32"),
-		Entry("with fewer than no simulated nodes", func() *exec.Cmd { return c.commandByFlag("up", "--simulated-nodes=-1") }, "choose 0 to 5000"),
+		Entry("with fewer than no simulated nodes", func() *exec.Cmd { return c.commandByFlag("up", "--simulated-nodes=-1") },
+			"choose 0 to 5000"),
 		Entry("on a port that cannot be", func() *exec.Cmd { return c.commandByFlag("up", "--port", "70000") }, "choose 1 to 65535"),
 		Entry("with some nodes", func() *exec.Cmd { return c.commandByFlag("up", "--real-nodes", "some") }, "--real-nodes"),
 		Entry("with a flag that is not there", func() *exec.Cmd { return c.commandByFlag("up", "--no-such-flag") }, "--no-such-flag"),
@@ -61,7 +62,8 @@ var _ = Describe("what cannot work is refused in one line that names the fix", f
 		Expect(os.Mkdir(c.data, 0o755)).To(Succeed())
 		DeferCleanup(os.RemoveAll, c.data)
 		Expect(os.WriteFile(filepath.Join(c.data, "beach"), nil, 0o600)).To(Succeed())
-		Expect(runExpectingFailure(c.commandByFlag("up"))).To(ContainSubstring("is not empty and holds no cluster: name another folder with --data"))
+		Expect(runExpectingFailure(c.commandByFlag("up"))).
+			To(ContainSubstring("is not empty and holds no cluster: name another folder with --data"))
 		Expect(c.leftovers()).To(ConsistOf("file " + c.data))
 	})
 

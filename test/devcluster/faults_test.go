@@ -31,7 +31,8 @@ func readNote(ctx context.Context, client kubernetes.Interface, name string) err
 // timedOut reports whether the client or the API server timed out. The API server breaks off an answer that it has begun.
 func timedOut(err error) bool {
 	var late net.Error
-	return apierrors.IsTimeout(err) || errors.As(err, &late) && late.Timeout() || strings.Contains(err.Error(), "INTERNAL_ERROR; received from peer")
+	return apierrors.IsTimeout(err) || errors.As(err, &late) && late.Timeout() ||
+		strings.Contains(err.Error(), "INTERNAL_ERROR; received from peer")
 }
 
 // describeSecondServer is about two API servers and the link by which the second reaches etcd.

@@ -60,7 +60,8 @@ func (c cluster) processes() []process {
 		args, _ := os.ReadFile(filepath.Join(folder, "cmdline"))
 		environment, _ := os.ReadFile(filepath.Join(folder, "environ"))
 		groups, _ := os.ReadFile(filepath.Join(folder, "cgroup"))
-		known := bytes.Contains(args, []byte(c.data)) || bytes.Contains(environment, []byte(c.data)) || bytes.Contains(groups, []byte(c.clusterID()))
+		known := bytes.Contains(args, []byte(c.data)) || bytes.Contains(environment, []byte(c.data)) ||
+			bytes.Contains(groups, []byte(c.clusterID()))
 		if pid, err := strconv.Atoi(filepath.Base(folder)); err == nil && known {
 			processes = append(processes, process{pid: pid, args: strings.Split(strings.TrimRight(string(args), "\x00"), "\x00")})
 		}

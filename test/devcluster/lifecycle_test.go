@@ -44,7 +44,8 @@ var _ = Describe("up and down", Ordered, func() {
 		c.serveWeb(ctx)
 		Expect(c.leftovers()).To(ContainElements(
 			MatchRegexp("^process .* supervise "), MatchRegexp("^process .*kube-apiserver"), MatchRegexp("^process .*containerd-shim"),
-			MatchRegexp("^process .*/probe serve"), HavePrefix("interface "), HavePrefix("route "), HavePrefix("control group "), HavePrefix("file "),
+			MatchRegexp("^process .*/probe serve"), HavePrefix("interface "), HavePrefix("route "), HavePrefix("control group "),
+			HavePrefix("file "),
 		))
 	}, SpecTimeout(timeout))
 

@@ -118,7 +118,8 @@ func describeLooking(c *cluster) {
 
 	It("names all components to who asks for one that is not there", func() {
 		for _, verb := range []string{"pause", "resume", "kill", "restart", "logs"} {
-			Expect(runExpectingFailure(c.commandByFlag(verb, "kube-skeduler"))).To(ContainSubstring("name one of etcd, kube-apiserver, etcd-link, kube-apiserver-2, "))
+			Expect(runExpectingFailure(c.commandByFlag(verb, "kube-skeduler"))).
+				To(ContainSubstring("name one of etcd, kube-apiserver, etcd-link, kube-apiserver-2, "))
 		}
 	})
 }

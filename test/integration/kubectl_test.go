@@ -33,7 +33,8 @@ func mustKubectl(ctx context.Context, arguments ...string) string {
 
 var _ = Describe("kubectl", Ordered, func() {
 	BeforeAll(func(ctx SpecContext) {
-		Eventually(kubectl).WithContext(ctx).WithArguments("apply", "--filename", sampleFolder).Should(ContainSubstring("swarm.swarm.io/research"))
+		Eventually(kubectl).WithContext(ctx).WithArguments("apply", "--filename",
+			sampleFolder).Should(ContainSubstring("swarm.swarm.io/research"))
 	})
 	AfterAll(func(ctx SpecContext) {
 		mustKubectl(ctx, "delete", "--filename", sampleFolder)
@@ -60,7 +61,8 @@ var _ = Describe("kubectl", Ordered, func() {
 	It("[K20] lists kinds, short names and scope among the API resources", func(ctx SpecContext) {
 		output := mustKubectl(ctx, "api-resources", "--api-group", "swarm.io", "--no-headers")
 		for _, line := range []string{
-			`swarms\s+sw\s+swarm.io/v1alpha1\s+true\s+Swarm`, `agents\s+ag\s+swarm.io/v1alpha1\s+true\s+Agent`, `tasks\s+tk\s+swarm.io/v1alpha1\s+true\s+Task`,
+			`swarms\s+sw\s+swarm.io/v1alpha1\s+true\s+Swarm`, `agents\s+ag\s+swarm.io/v1alpha1\s+true\s+Agent`,
+			`tasks\s+tk\s+swarm.io/v1alpha1\s+true\s+Task`,
 			`workerpools\s+wp\s+swarm.io/v1alpha1\s+true\s+WorkerPool`, `swarmsnapshots\s+snap\s+swarm.io/v1alpha1\s+true\s+SwarmSnapshot`,
 		} {
 			Expect(output).To(MatchRegexp(line))
@@ -74,21 +76,27 @@ var _ = Describe("kubectl", Ordered, func() {
 			Expect(output).To(MatchRegexp(`^NAME\s+` + strings.ReplaceAll(header, " ", `\s+`) + `\s+AGE`))
 			Expect(output).To(MatchRegexp(strings.ReplaceAll(row, " ", `\s+`)))
 		},
-		Entry("sw", "sw/research", `{"status": {"phase": "Running", "activeAgents": 5, "conditions": [`+conditionJSON("Ready", "False", "AgentsFailing")+`]}}`,
+		Entry("sw", "sw/research", `{"status": {"phase": "Running", "activeAgents": 5, "conditions": [`+
+			conditionJSON("Ready", "False", "AgentsFailing")+`]}}`,
 			"TOPOLOGY DESIRED ACTIVE PHASE READY REASON", "research hierarchical 6 5 Running False AgentsFailing"),
-		Entry("ag", "ag/research-coder-0", `{"status": {"phase": "Pending", "conditions": [`+conditionJSON("Ready", "False", "LinkLost")+`,`+conditionJSON("Linked", "False", "LinkLost")+`]}}`,
+		Entry("ag", "ag/research-coder-0", `{"status": {"phase": "Pending", "conditions": [`+conditionJSON("Ready", "False", "LinkLost")+`,`+
+			conditionJSON("Linked", "False", "LinkLost")+`]}}`,
 			"SWARM TYPE SLOTS PHASE READY LINKED REASON", "research-coder-0 research coder 2 Pending False False LinkLost"),
 		Entry("tk", "tk/quarterly-report", `{"status": {"phase": "Running", "progress": 40, "activeAttempts": 10, "reason": "NoFreeSlot"}}`,
 			"SWARM PRIORITY PHASE PROGRESS ACTIVE REASON", "quarterly-report research high Running 40 10 NoFreeSlot"),
-		Entry("wp", "wp/cameras", `{"status": {"size": 2, "expectedSize": 3, "jobs": 4, "version": 7, "conditions": [`+conditionJSON("Ready", "True", "Available")+`,`+conditionJSON("Converged", "False", "Converging")+`]}}`,
+		Entry("wp", "wp/cameras",
+			`{"status": {"size": 2, "expectedSize": 3, "jobs": 4, "version": 7, "conditions": [`+conditionJSON("Ready", "True", "Available")+`,`+
+				conditionJSON("Converged", "False", "Converging")+`]}}`,
 			"WORKERS SIZE EXPECTED JOBS VERSION CONVERGED READY REASON", "cameras swarm-worker 2 3 4 7 False True Available"),
-		Entry("snap", "snap/nightly", `{"status": {"phase": "Ready", "manifest": {"digest": "sha256:`+digest+`", "agents": 6, "tasks": 2}, "conditions": [`+conditionJSON("Ready", "True", "Available")+`]}}`,
+		Entry("snap", "snap/nightly", `{"status": {"phase": "Ready", "manifest": {"digest": "sha256:`+digest+
+			`", "agents": 6, "tasks": 2}, "conditions": [`+conditionJSON("Ready", "True", "Available")+`]}}`,
 			"SWARM SCHEDULE PHASE AGENTS TASKS READY REASON", `nightly research 0 3 \* \* \* Ready 6 2 True Available`),
 	)
 
 	It("finds all kinds by category, and a swarm by the word swarm", func(ctx SpecContext) {
 		output := mustKubectl(ctx, "get", "swarm-io", "--output", "name")
-		for _, name := range []string{"swarm.swarm.io/research", "agent.swarm.io/research-coder-0", "task.swarm.io/quarterly-report", "workerpool.swarm.io/cameras", "swarmsnapshot.swarm.io/nightly"} {
+		for _, name := range []string{"swarm.swarm.io/research", "agent.swarm.io/research-coder-0", "task.swarm.io/quarterly-report",
+			"workerpool.swarm.io/cameras", "swarmsnapshot.swarm.io/nightly"} {
 			Expect(output).To(ContainSubstring(name))
 		}
 		// A category of this name on more than one kind would shadow the kind: `get swarm research` would be an error
@@ -104,7 +112,8 @@ var _ = Describe("kubectl", Ordered, func() {
 		mustKubectl(ctx, "scale", "workerpool", "cameras", "--replicas", "4")
 		Expect(mustKubectl(ctx, "get", "swarm", "research", "--output", "jsonpath={.spec.replicas}")).To(Equal("8"))
 		Expect(mustKubectl(ctx, "get", "wp", "cameras", "--output", "jsonpath={.spec.replicas}")).To(Equal("4"))
-		Expect(mustKubectl(ctx, "get", "swarm", "research", "--subresource", "scale", "--output", "jsonpath={.spec.replicas} {.status.replicas} {.status.selector}")).
+		Expect(mustKubectl(ctx, "get", "swarm", "research", "--subresource", "scale", "--output",
+			"jsonpath={.spec.replicas} {.status.replicas} {.status.selector}")).
 			To(Equal("8 6 swarm.io/swarm=research"))
 		mustKubectl(ctx, "wait", "swarm/research", "--for", "condition=Ready", "--timeout", "10s")
 	})
@@ -114,7 +123,8 @@ var _ = Describe("kubectl", Ordered, func() {
 		mustKubectl(ctx, "autoscale", "swarm", "research", "--min", "9", "--max", "10")
 		Eventually(kubectl).WithContext(ctx).WithArguments("get", "swarm", "research", "--output", "jsonpath={.spec.replicas}").
 			WithTimeout(time.Minute).Should(Equal("9"))
-		Expect(mustKubectl(ctx, "get", "hpa", "research", "--output", `jsonpath={.status.conditions[?(@.type=="AbleToScale")].status}`)).To(Equal("True"))
+		Expect(mustKubectl(ctx, "get", "hpa", "research", "--output", `jsonpath={.status.conditions[?(@.type=="AbleToScale")].status}`)).
+			To(Equal("True"))
 		mustKubectl(ctx, "delete", "hpa", "research")
 	})
 
@@ -147,5 +157,6 @@ var _ = Describe("kubectl", Ordered, func() {
 })
 
 func conditionJSON(kind, status, reason string) string {
-	return `{"type": "` + kind + `", "status": "` + status + `", "reason": "` + reason + `", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}`
+	return `{"type": "` + kind + `", "status": "` + status + `", "reason": "` + reason +
+		`", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}`
 }

@@ -55,7 +55,8 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	connect()
 	for _, file := range manifests(crdFolder) {
 		crd := load(file)
-		Expect(api.Apply(ctx, client.ApplyConfigurationFromUnstructured(crd), client.FieldOwner("swarm-integration"), client.ForceOwnership)).To(Succeed())
+		Expect(api.Apply(ctx, client.ApplyConfigurationFromUnstructured(crd), client.FieldOwner("swarm-integration"), client.ForceOwnership)).
+			To(Succeed())
 	}
 	for _, kind := range kinds {
 		Eventually(isEstablished).WithContext(ctx).WithArguments(kind).Should(BeTrue(), "CRD %s is established", kind)

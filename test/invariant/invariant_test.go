@@ -62,8 +62,9 @@ func TestCheckChange(t *testing.T) {
 		"finished":           {StoredTask[int]{Epoch: 1, Assigned: true}, StoredTask[int]{Epoch: 1, Phase: "Completed"}, nil},
 		"nothing new":        {StoredTask[int]{Epoch: 1, Phase: "Completed"}, StoredTask[int]{Epoch: 1, Phase: "Completed"}, nil},
 		"an epoch of before": {StoredTask[int]{Epoch: 2}, StoredTask[int]{Epoch: 1}, []Invariant{EpochDecreased}},
-		"another end":        {StoredTask[int]{Epoch: 1, Phase: "Completed"}, StoredTask[int]{Epoch: 1, Phase: "Failed"}, []Invariant{EpochDecreased}},
-		"no end":             {StoredTask[int]{Epoch: 1, Phase: "Completed"}, StoredTask[int]{Epoch: 2}, []Invariant{EpochDecreased}},
+		"another end": {StoredTask[int]{Epoch: 1, Phase: "Completed"}, StoredTask[int]{Epoch: 1, Phase: "Failed"},
+			[]Invariant{EpochDecreased}},
+		"no end": {StoredTask[int]{Epoch: 1, Phase: "Completed"}, StoredTask[int]{Epoch: 2}, []Invariant{EpochDecreased}},
 	} {
 		if got := CheckChange(c.before, c.after); !slices.Equal(got, c.want) {
 			t.Errorf("%s: got %v, want %v", reason, got, c.want)

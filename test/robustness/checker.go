@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// resumeTolerance is how long code may go on in a process that was suspended past its lease: until the watchdog has looked at the clock, and
-	// has ended the process because of code that does not stop.
+	// resumeTolerance is how long code may go on in a process that was suspended past its lease: until the watchdog has looked at the clock,
+	// and has ended the process because of code that does not stop.
 	resumeTolerance = watchdog.Tick + watchdog.DeathTimeout + 400*time.Millisecond
 	// acknowledgeTolerance is by how much the journal may see what is stored later than an agent whose result was acknowledged. The operators'
 	// proxies are never late. The watch may be, and it is the only witness if the API server had no time to answer.
@@ -121,7 +121,8 @@ func (j *checker) addViolations(event Event, broken ...invariant.Invariant) {
 func (j *checker) task(event Event) *taskHistory {
 	if j.tasks[event.UID] == nil {
 		j.tasks[event.UID] = &taskHistory{
-			name: event.Task, running: map[string]Event{}, succeededRuns: map[string]int64{}, endedEpochs: map[int64]bool{}, epochs: map[int64]bool{},
+			name: event.Task, running: map[string]Event{}, succeededRuns: map[string]int64{}, endedEpochs: map[int64]bool{},
+			epochs: map[int64]bool{},
 		}
 	}
 	return j.tasks[event.UID]
@@ -231,8 +232,8 @@ func (j *checker) isSuperseded(event Event) bool {
 	})
 }
 
-// wasAssignedBefore reports whether an assignment is known to have been given out at a time, whether or not its agent had started it. A leader
-// numbers its assignments in order, so a later one that had started proves it.
+// wasAssignedBefore reports whether an assignment is known to have been given out at a time, whether or not its agent had started it. A
+// leader numbers its assignments in order, so a later one that had started proves it.
 func (j *checker) wasAssignedBefore(epoch int64, at time.Duration) bool {
 	return slices.ContainsFunc(j.startEvents, func(other Event) bool {
 		return other.Epoch>>32 == epoch>>32 && other.Epoch >= epoch && other.At <= at

@@ -54,64 +54,85 @@ func TestCheckJournal(t *testing.T) {
 		events []Event
 		want   []invariant.Invariant
 	}{
-		"one attempt": {[]Event{startEvent(1*second, "a", "x", firstEpoch), endEvent(2*second, "a", "x", firstEpoch, outcomeSucceeded), completedEvent(3*second, firstEpoch, "x"), acknowledgeEvent(4 * second)}, nil},
+		"one attempt": {[]Event{startEvent(1*second, "a", "x", firstEpoch), endEvent(2*second, "a", "x", firstEpoch, outcomeSucceeded),
+			completedEvent(3*second, firstEpoch, "x"), acknowledgeEvent(4 * second)}, nil},
 		"one after another": {[]Event{
-			startEvent(1*second, "a", "x", firstEpoch), eventOf(2*second, eventExited), startEvent(3*second, "b", "y", secondEpoch), endEvent(4*second, "b", "y", secondEpoch, outcomeSucceeded), movedEvent(5*second, secondEpoch, "y"),
+			startEvent(1*second, "a", "x", firstEpoch), eventOf(2*second, eventExited), startEvent(3*second, "b", "y", secondEpoch),
+			endEvent(4*second, "b", "y", secondEpoch, outcomeSucceeded), movedEvent(5*second, secondEpoch, "y"),
 		}, nil},
 		"two at a time": {[]Event{
-			startEvent(1*second, "a", "x", firstEpoch), startEvent(3*second, "b", "y", secondEpoch), endEvent(4*second, "b", "y", secondEpoch, outcomeSucceeded), movedEvent(5*second, secondEpoch, "y"),
+			startEvent(1*second, "a", "x", firstEpoch), startEvent(3*second, "b", "y", secondEpoch),
+			endEvent(4*second, "b", "y", secondEpoch, outcomeSucceeded), movedEvent(5*second, secondEpoch, "y"),
 		}, []invariant.Invariant{invariant.TwoOwners, invariant.FinalWhileRunning}},
 		"one of them is suspended": {[]Event{
-			startEvent(1*second, "a", "x", firstEpoch), eventOf(2*second, eventSuspended), startEvent(3*second, "b", "y", secondEpoch), endEvent(4*second, "b", "y", secondEpoch, outcomeSucceeded), movedEvent(5*second, secondEpoch, "y"),
+			startEvent(1*second, "a", "x", firstEpoch), eventOf(2*second, eventSuspended), startEvent(3*second, "b", "y", secondEpoch),
+			endEvent(4*second, "b", "y", secondEpoch, outcomeSucceeded), movedEvent(5*second, secondEpoch, "y"),
 		}, nil},
 		"one of them is resumed, and ends in time": {[]Event{
-			startEvent(1*second, "a", "x", firstEpoch), eventOf(2*second, eventSuspended), startEvent(3*second, "b", "y", secondEpoch), eventOf(4*second, eventResumed),
-			endEvent(5*second, "a", "x", firstEpoch, outcomeStopped), endEvent(9*second, "b", "y", secondEpoch, outcomeSucceeded), movedEvent(10*second, secondEpoch, "y"),
+			startEvent(1*second, "a", "x", firstEpoch), eventOf(2*second, eventSuspended), startEvent(3*second, "b", "y", secondEpoch),
+			eventOf(4*second, eventResumed),
+			endEvent(5*second, "a", "x", firstEpoch, outcomeStopped), endEvent(9*second, "b", "y", secondEpoch, outcomeSucceeded),
+			movedEvent(10*second, secondEpoch, "y"),
 		}, nil},
 		"one of them is resumed, and goes on": {[]Event{
-			startEvent(1*second, "a", "x", firstEpoch), eventOf(2*second, eventSuspended), startEvent(3*second, "b", "y", secondEpoch), eventOf(4*second, eventResumed),
-			endEvent(7*second, "a", "x", firstEpoch, outcomeStopped), endEvent(9*second, "b", "y", secondEpoch, outcomeSucceeded), movedEvent(10*second, secondEpoch, "y"),
+			startEvent(1*second, "a", "x", firstEpoch), eventOf(2*second, eventSuspended), startEvent(3*second, "b", "y", secondEpoch),
+			eventOf(4*second, eventResumed),
+			endEvent(7*second, "a", "x", firstEpoch, outcomeStopped), endEvent(9*second, "b", "y", secondEpoch, outcomeSucceeded),
+			movedEvent(10*second, secondEpoch, "y"),
 		}, []invariant.Invariant{invariant.TwoOwners}},
 		"one of them is resumed, and suspended again": {[]Event{
-			startEvent(1*second, "a", "x", firstEpoch), eventOf(2*second, eventSuspended), startEvent(3*second, "b", "y", secondEpoch), eventOf(4*second, eventResumed), eventOf(5*second, eventSuspended),
+			startEvent(1*second, "a", "x", firstEpoch), eventOf(2*second, eventSuspended), startEvent(3*second, "b", "y", secondEpoch),
+			eventOf(4*second, eventResumed), eventOf(5*second, eventSuspended),
 			endEvent(9*second, "b", "y", secondEpoch, outcomeSucceeded), movedEvent(10*second, secondEpoch, "y"),
 		}, nil},
 		"an older epoch": {[]Event{
-			startEvent(1*second, "a", "x", secondEpoch), endEvent(2*second, "a", "x", secondEpoch, outcomeStopped), startEvent(3*second, "b", "y", firstEpoch),
+			startEvent(1*second, "a", "x", secondEpoch), endEvent(2*second, "a", "x", secondEpoch, outcomeStopped),
+			startEvent(3*second, "b", "y", firstEpoch),
 			endEvent(4*second, "b", "y", firstEpoch, outcomeSucceeded), movedEvent(5*second, firstEpoch, "y"),
 		}, []invariant.Invariant{invariant.EpochNotNewer}},
 		"a start after the end": {[]Event{
-			startEvent(1*second, "a", "x", firstEpoch), endEvent(2*second, "a", "x", firstEpoch, outcomeSucceeded), completedEvent(3*second, firstEpoch, "x"), startEvent(4*second, "b", "y", secondEpoch),
+			startEvent(1*second, "a", "x", firstEpoch), endEvent(2*second, "a", "x", firstEpoch, outcomeSucceeded),
+			completedEvent(3*second, firstEpoch, "x"), startEvent(4*second, "b", "y", secondEpoch),
 		}, []invariant.Invariant{invariant.StartAfterFinal}},
 		"a result without an attempt": {[]Event{
-			startEvent(1*second, "a", "x", firstEpoch), endEvent(2*second, "a", "x", firstEpoch, outcomeSucceeded), completedEvent(3*second, firstEpoch, "z"),
+			startEvent(1*second, "a", "x", firstEpoch), endEvent(2*second, "a", "x", firstEpoch, outcomeSucceeded),
+			completedEvent(3*second, firstEpoch, "z"),
 		}, []invariant.Invariant{invariant.ResultUnknown}},
 		"a result under another epoch": {[]Event{
-			startEvent(1*second, "a", "x", firstEpoch), endEvent(2*second, "a", "x", firstEpoch, outcomeSucceeded), completedEvent(3*second, secondEpoch, "x"),
+			startEvent(1*second, "a", "x", firstEpoch), endEvent(2*second, "a", "x", firstEpoch, outcomeSucceeded),
+			completedEvent(3*second, secondEpoch, "x"),
 		}, []invariant.Invariant{invariant.ResultUnknown}},
 		"a result that is lost": {[]Event{
 			startEvent(1*second, "a", "x", firstEpoch), endEvent(2*second, "a", "x", firstEpoch, outcomeSucceeded), acknowledgeEvent(3 * second),
-			startEvent(9*second, "b", "y", secondEpoch), endEvent(10*second, "b", "y", secondEpoch, outcomeSucceeded), movedEvent(11*second, secondEpoch, "y"),
+			startEvent(9*second, "b", "y", secondEpoch), endEvent(10*second, "b", "y", secondEpoch, outcomeSucceeded),
+			movedEvent(11*second, secondEpoch, "y"),
 		}, []invariant.Invariant{invariant.AcknowledgedNotStored}},
 		"a result that is not needed any more, as is stored": {[]Event{
-			startEvent(1*second, "a", "x", firstEpoch), endEvent(2*second, "a", "x", firstEpoch, outcomeSucceeded), storeEvent(3*second, secondEpoch, StoredTask{Version: 1, Assigned: true}), acknowledgeEvent(4 * second),
-			startEvent(9*second, "b", "y", secondEpoch), endEvent(10*second, "b", "y", secondEpoch, outcomeSucceeded), movedEvent(11*second, secondEpoch, "y"),
+			startEvent(1*second, "a", "x", firstEpoch), endEvent(2*second, "a", "x", firstEpoch, outcomeSucceeded),
+			storeEvent(3*second, secondEpoch, StoredTask{Version: 1, Assigned: true}), acknowledgeEvent(4 * second),
+			startEvent(9*second, "b", "y", secondEpoch), endEvent(10*second, "b", "y", secondEpoch, outcomeSucceeded),
+			movedEvent(11*second, secondEpoch, "y"),
 		}, nil},
-		"a task without an end": {[]Event{startEvent(1*second, "a", "x", firstEpoch), endEvent(2*second, "a", "x", firstEpoch, outcomeSucceeded)}, []invariant.Invariant{invariant.NeverFinished}},
+		"a task without an end": {[]Event{startEvent(1*second, "a", "x", firstEpoch), endEvent(2*second, "a", "x", firstEpoch, outcomeSucceeded)},
+			[]invariant.Invariant{invariant.NeverFinished}},
 		"a retry": {[]Event{
-			startEvent(1*second, "a", "x", firstEpoch), endEvent(2*second, "a", "x", firstEpoch, outcomeFailed), startEvent(3*second, "a", "y", secondEpoch), endEvent(4*second, "a", "y", secondEpoch, outcomeSucceeded),
+			startEvent(1*second, "a", "x", firstEpoch), endEvent(2*second, "a", "x", firstEpoch, outcomeFailed),
+			startEvent(3*second, "a", "y", secondEpoch), endEvent(4*second, "a", "y", secondEpoch, outcomeSucceeded),
 			storeEvent(5*second, secondEpoch, StoredTask{Version: 9, Phase: "Completed", Result: "y", Retries: 1}),
 		}, nil},
 		"a retry that is not counted": {[]Event{
-			startEvent(1*second, "a", "x", firstEpoch), endEvent(2*second, "a", "x", firstEpoch, outcomeFailed), startEvent(3*second, "a", "y", secondEpoch), endEvent(4*second, "a", "y", secondEpoch, outcomeSucceeded),
+			startEvent(1*second, "a", "x", firstEpoch), endEvent(2*second, "a", "x", firstEpoch, outcomeFailed),
+			startEvent(3*second, "a", "y", secondEpoch), endEvent(4*second, "a", "y", secondEpoch, outcomeSucceeded),
 			completedEvent(5*second, secondEpoch, "y"),
 		}, []invariant.Invariant{invariant.CounterWrong}},
 		"a retry that the next leader knows nothing of": {[]Event{
-			startEvent(1*second, "a", "x", firstEpoch), endEvent(2*second, "a", "x", firstEpoch, outcomeFailed), startEvent(3*second, "a", "y", firstEpochOfNextTerm), endEvent(4*second, "a", "y", firstEpochOfNextTerm, outcomeSucceeded),
+			startEvent(1*second, "a", "x", firstEpoch), endEvent(2*second, "a", "x", firstEpoch, outcomeFailed),
+			startEvent(3*second, "a", "y", firstEpochOfNextTerm), endEvent(4*second, "a", "y", firstEpochOfNextTerm, outcomeSucceeded),
 			completedEvent(5*second, firstEpochOfNextTerm, "y"),
 		}, nil},
 		"a failure that is counted as a loss": {[]Event{
-			startEvent(1*second, "a", "x", firstEpoch), endEvent(2*second, "a", "x", firstEpoch, outcomeFailed), startEvent(3*second, "a", "y", secondEpoch), endEvent(4*second, "a", "y", secondEpoch, outcomeSucceeded),
+			startEvent(1*second, "a", "x", firstEpoch), endEvent(2*second, "a", "x", firstEpoch, outcomeFailed),
+			startEvent(3*second, "a", "y", secondEpoch), endEvent(4*second, "a", "y", secondEpoch, outcomeSucceeded),
 			movedEvent(5*second, secondEpoch, "y"),
 		}, nil},
 		"a failure that ends the task": {[]Event{
@@ -119,22 +140,28 @@ func TestCheckJournal(t *testing.T) {
 			storeEvent(5*second, firstEpoch, StoredTask{Version: 9, Phase: "Failed", Reason: "CommandFailed"}),
 		}, nil},
 		"a loss that is counted twice": {[]Event{
-			startEvent(1*second, "a", "x", firstEpoch), eventOf(2*second, eventExited), storeEvent(3*second, firstEpoch, StoredTask{Version: 1, Reassignments: 1}),
+			startEvent(1*second, "a", "x", firstEpoch), eventOf(2*second, eventExited),
+			storeEvent(3*second, firstEpoch, StoredTask{Version: 1, Reassignments: 1}),
 			startEvent(4*second, "b", "y", firstEpochOfNextTerm), endEvent(5*second, "b", "y", firstEpochOfNextTerm, outcomeSucceeded),
 			storeEvent(6*second, firstEpochOfNextTerm, StoredTask{Version: 9, Phase: "Completed", Result: "y", Reassignments: 2}),
 		}, []invariant.Invariant{invariant.CounterWrong}},
 		"a loss of what was never started": {[]Event{
-			storeEvent(1*second, firstEpoch, StoredTask{Version: 1, Assigned: true}), storeEvent(2*second, firstEpoch, StoredTask{Version: 2, Reassignments: 1}),
-			startEvent(3*second, "b", "y", secondEpoch), endEvent(4*second, "b", "y", secondEpoch, outcomeSucceeded), movedEvent(5*second, secondEpoch, "y"),
+			storeEvent(1*second, firstEpoch, StoredTask{Version: 1, Assigned: true}),
+			storeEvent(2*second, firstEpoch, StoredTask{Version: 2, Reassignments: 1}),
+			startEvent(3*second, "b", "y", secondEpoch), endEvent(4*second, "b", "y", secondEpoch, outcomeSucceeded),
+			movedEvent(5*second, secondEpoch, "y"),
 		}, nil},
 		"a success of what was counted as lost": {[]Event{
-			startEvent(1*second, "a", "x", firstEpoch), storeEvent(3*second, firstEpoch, StoredTask{Version: 1, Reassignments: 1}), endEvent(4*second, "a", "x", firstEpoch, outcomeSucceeded), movedEvent(5*second, firstEpoch, "x"),
+			startEvent(1*second, "a", "x", firstEpoch), storeEvent(3*second, firstEpoch, StoredTask{Version: 1, Reassignments: 1}),
+			endEvent(4*second, "a", "x", firstEpoch, outcomeSucceeded), movedEvent(5*second, firstEpoch, "x"),
 		}, nil},
 		"six losses": {[]Event{
-			startEvent(1*second, "a", "x", firstEpoch), eventOf(2*second, eventExited), storeEvent(3*second, firstEpoch, StoredTask{Version: 1, Phase: "Failed", Reason: "TooManyReassignments", Reassignments: 1}),
+			startEvent(1*second, "a", "x", firstEpoch), eventOf(2*second, eventExited),
+			storeEvent(3*second, firstEpoch, StoredTask{Version: 1, Phase: "Failed", Reason: "TooManyReassignments", Reassignments: 1}),
 		}, nil},
 		"a retry that was no one": {[]Event{
-			startEvent(1*second, "a", "x", firstEpoch), endEvent(2*second, "a", "x", firstEpoch, outcomeFailed), startEvent(3*second, "a", "y", firstEpochOfNextTerm), endEvent(4*second, "a", "y", firstEpochOfNextTerm, outcomeSucceeded),
+			startEvent(1*second, "a", "x", firstEpoch), endEvent(2*second, "a", "x", firstEpoch, outcomeFailed),
+			startEvent(3*second, "a", "y", firstEpochOfNextTerm), endEvent(4*second, "a", "y", firstEpochOfNextTerm, outcomeSucceeded),
 			storeEvent(5*second, firstEpochOfNextTerm, StoredTask{Version: 9, Phase: "Completed", Result: "y", Retries: 2}),
 		}, []invariant.Invariant{invariant.CounterWrong}},
 	} {
@@ -152,7 +179,8 @@ func TestCheckJournal(t *testing.T) {
 func TestSupersededResultIsNotLost(t *testing.T) {
 	events := append(otherTaskEvents(3*second),
 		startEvent(1*second, "a", "x", firstEpoch), endEvent(2*second, "a", "x", firstEpoch, outcomeSucceeded), acknowledgeEvent(5*second),
-		startEvent(9*second, "b", "y", firstEpochOfNextTerm), endEvent(10*second, "b", "y", firstEpochOfNextTerm, outcomeSucceeded), completedEvent(11*second, firstEpochOfNextTerm, "y"))
+		startEvent(9*second, "b", "y", firstEpochOfNextTerm), endEvent(10*second, "b", "y", firstEpochOfNextTerm, outcomeSucceeded),
+		completedEvent(11*second, firstEpochOfNextTerm, "y"))
 	if got := checkJournal(events, 2); len(got.Violations) > 0 {
 		t.Errorf("got %v", got.Violations)
 	}
@@ -161,7 +189,8 @@ func TestSupersededResultIsNotLost(t *testing.T) {
 // A former leader's write is late: the task is final, and an assignment of the next leader is under way.
 func TestStartAssignedBeforeTheEndIsNoViolation(t *testing.T) {
 	events := append(otherTaskEvents(3*second),
-		startEvent(1*second, "a", "x", firstEpoch), endEvent(2*second, "a", "x", firstEpoch, outcomeSucceeded), completedEvent(5*second, firstEpoch, "x"),
+		startEvent(1*second, "a", "x", firstEpoch), endEvent(2*second, "a", "x", firstEpoch, outcomeSucceeded),
+		completedEvent(5*second, firstEpoch, "x"),
 		startEvent(9*second, "b", "y", firstEpochOfNextTerm), endEvent(10*second, "b", "y", firstEpochOfNextTerm, outcomeSucceeded))
 	if got := checkJournal(events, 2); len(got.Violations) > 0 {
 		t.Errorf("got %v", got.Violations)
@@ -170,7 +199,8 @@ func TestStartAssignedBeforeTheEndIsNoViolation(t *testing.T) {
 
 // otherTaskEvents is the life of another task.
 func otherTaskEvents(at time.Duration) []Event {
-	events := []Event{startEvent(at, "c", "o", secondEpochOfNextTerm), endEvent(at+1, "c", "o", secondEpochOfNextTerm, outcomeSucceeded), completedEvent(at+2, secondEpochOfNextTerm, "o")}
+	events := []Event{startEvent(at, "c", "o", secondEpochOfNextTerm), endEvent(at+1, "c", "o", secondEpochOfNextTerm, outcomeSucceeded),
+		completedEvent(at+2, secondEpochOfNextTerm, "o")}
 	for n := range events {
 		events[n].Task, events[n].UID = "o", "o"
 	}

@@ -172,7 +172,8 @@ func (r *Run) faultPod(ctx context.Context, f fault) bool {
 		return false // every new leader would wait for the pod for a minute, and nearly nothing else would happen
 	}
 	pod := &corev1.Pod{}
-	if err := r.api.Get(limited, client.ObjectKey{Namespace: namespace, Name: podName(f.agent)}, pod); err != nil || pod.DeletionTimestamp != nil {
+	if err := r.api.Get(limited, client.ObjectKey{Namespace: namespace, Name: podName(f.agent)}, pod); err != nil ||
+		pod.DeletionTimestamp != nil {
 		return false
 	}
 	r.recordFault(f)

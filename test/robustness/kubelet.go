@@ -26,8 +26,8 @@ const (
 	podGrace = 10 * time.Second
 )
 
-// A Kubelet runs the processes of agents, because simulated nodes run none. Like a real one it starts a container again that has ended, stops
-// it when its pod is deleted, and reports the end of a container in the pod's status.
+// A Kubelet runs the processes of agents, because simulated nodes run none. Like a real one it starts a container again that has ended,
+// stops it when its pod is deleted, and reports the end of a container in the pod's status.
 type Kubelet struct {
 	run    *Run
 	links  map[string]*Link // by pod name
@@ -167,7 +167,8 @@ func (c *container) reportEnd(ctx context.Context) {
 	limited, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
 	pod := &corev1.Pod{}
-	if err := c.kubelet.run.api.Get(limited, client.ObjectKeyFromObject(c.pod), pod); err != nil || pod.UID != c.pod.UID || len(pod.Status.ContainerStatuses) == 0 {
+	if err := c.kubelet.run.api.Get(limited, client.ObjectKeyFromObject(c.pod), pod); err != nil || pod.UID != c.pod.UID ||
+		len(pod.Status.ContainerStatuses) == 0 {
 		return
 	}
 	status := &pod.Status.ContainerStatuses[0]

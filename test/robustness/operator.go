@@ -130,11 +130,12 @@ func (o *Operator) current() *Process {
 
 var errAnswerLost = errors.New("the answer is lost")
 
-// observe is called when the API server has answered, and before the operator knows. So what is stored is in the journal before the operator
-// can act upon it.
+// observe is called when the API server has answered, and before the operator knows. So what is stored is in the journal before the
+// operator can act upon it.
 func (o *Operator) observe(response *http.Response) error {
 	request := response.Request
-	writes := request.Method != http.MethodGet && response.StatusCode < http.StatusMultipleChoices && !strings.Contains(request.URL.Path, "tokenreviews")
+	writes := request.Method != http.MethodGet && response.StatusCode < http.StatusMultipleChoices &&
+		!strings.Contains(request.URL.Path, "tokenreviews")
 	if writes && strings.Contains(request.URL.Path, "/tasks/") {
 		if err := o.record(response); err != nil {
 			return err

@@ -68,8 +68,8 @@ func (p *taskPlan) suspend(random *rand.Rand) {
 	p.changes = append(p.changes, next)
 }
 
-// randomDelay is when a user interferes: half of the time early, while most tasks wait. The others get work that takes seconds, so that many of
-// them run by then.
+// randomDelay is when a user interferes: half of the time early, while most tasks wait. The others get work that takes seconds, so that
+// many of them run by then.
 func (p *taskPlan) randomDelay(random *rand.Rand) time.Duration {
 	if random.IntN(2) == 0 {
 		return duration(random, time.Second)

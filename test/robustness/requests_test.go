@@ -69,13 +69,16 @@ func suspendedEvent(at time.Duration, epoch int64) Event {
 func TestRequestsAreChecked(t *testing.T) {
 	withoutRequest := []invariant.Invariant{invariant.StoppedWithoutRequest}
 	checkJournalCases(t, map[string]journalCase{
-		"cancelled while it waits": {[]Event{createEvent(Request{}), desireEvent(1*second, v1alpha1.TaskCancel), cancelledEvent(2*second, 0)}, nil},
+		"cancelled while it waits": {[]Event{createEvent(Request{}), desireEvent(1*second, v1alpha1.TaskCancel), cancelledEvent(2*second, 0)},
+			nil},
 		"cancelled while it runs": {[]Event{
-			createEvent(Request{}), startEvent(1*second, "a", "x", firstEpoch), desireEvent(2*second, v1alpha1.TaskCancel), endEvent(3*second, "a", "x", firstEpoch, outcomeStopped),
+			createEvent(Request{}), startEvent(1*second, "a", "x", firstEpoch), desireEvent(2*second, v1alpha1.TaskCancel),
+			endEvent(3*second, "a", "x", firstEpoch, outcomeStopped),
 			cancelledEvent(4*second, firstEpoch),
 		}, nil},
 		"cancelled without a request": {[]Event{createEvent(Request{}), cancelledEvent(2*second, 0)}, withoutRequest},
-		"cancelled too early":         {[]Event{createEvent(Request{}), cancelledEvent(2*second, 0), desireEvent(3*second, v1alpha1.TaskCancel)}, withoutRequest},
+		"cancelled too early": {[]Event{createEvent(Request{}), cancelledEvent(2*second, 0), desireEvent(3*second, v1alpha1.TaskCancel)},
+			withoutRequest},
 		"suspended, then cancelled": {[]Event{
 			createEvent(Request{}), desireEvent(1*second, v1alpha1.TaskSuspend), suspendedEvent(2*second, 0),
 			desireEvent(3*second, v1alpha1.TaskCancel), cancelledEvent(4*second, 0),
@@ -94,20 +97,26 @@ func TestNothingRunsWhenATaskBecomesFinal(t *testing.T) {
 	cancel := desireEvent(2*second, v1alpha1.TaskCancel)
 	checkJournalCases(t, map[string]journalCase{
 		"it still runs": {[]Event{
-			createEvent(Request{}), startEvent(1*second, "a", "x", firstEpoch), cancel, cancelledEvent(3*second, firstEpoch), endEvent(4*second, "a", "x", firstEpoch, outcomeStopped),
+			createEvent(Request{}), startEvent(1*second, "a", "x", firstEpoch), cancel, cancelledEvent(3*second, firstEpoch),
+			endEvent(4*second, "a", "x", firstEpoch, outcomeStopped),
 		}, []invariant.Invariant{invariant.FinalWhileRunning}},
 		"its process stands still": {[]Event{
-			createEvent(Request{}), startEvent(1*second, "a", "x", firstEpoch), eventOf(2*second, eventSuspended), cancel, cancelledEvent(3*second, firstEpoch),
+			createEvent(Request{}), startEvent(1*second, "a", "x", firstEpoch), eventOf(2*second, eventSuspended), cancel,
+			cancelledEvent(3*second, firstEpoch),
 		}, nil},
 		"its process is dead": {[]Event{
-			createEvent(Request{}), startEvent(1*second, "a", "x", firstEpoch), eventOf(2*second, eventExited), cancel, cancelledEvent(3*second, firstEpoch),
+			createEvent(Request{}), startEvent(1*second, "a", "x", firstEpoch), eventOf(2*second, eventExited), cancel,
+			cancelledEvent(3*second, firstEpoch),
 		}, nil},
 		"the next leader has given it out": {[]Event{
-			electEvent(0, "operator-0", 1), electEvent(1*second, "operator-1", 2), startEvent(2*second, "a", "x", firstEpoch), endEvent(3*second, "a", "x", firstEpoch, outcomeSucceeded),
-			startEvent(4*second, "b", "y", firstEpochOfNextTerm), storedBy("operator-0", completedEvent(5*second, firstEpoch, "x")), endEvent(6*second, "b", "y", firstEpochOfNextTerm, outcomeSucceeded),
+			electEvent(0, "operator-0", 1), electEvent(1*second, "operator-1", 2), startEvent(2*second, "a", "x", firstEpoch),
+			endEvent(3*second, "a", "x", firstEpoch, outcomeSucceeded),
+			startEvent(4*second, "b", "y", firstEpochOfNextTerm), storedBy("operator-0", completedEvent(5*second, firstEpoch, "x")),
+			endEvent(6*second, "b", "y", firstEpochOfNextTerm, outcomeSucceeded),
 		}, nil},
 		"the former leader has given it out": {[]Event{
-			createEvent(Request{}), electEvent(0, "operator-0", 1), startEvent(1*second, "a", "x", firstEpoch), electEvent(2*second, "operator-1", 2), cancel,
+			createEvent(Request{}), electEvent(0, "operator-0", 1), startEvent(1*second, "a", "x", firstEpoch),
+			electEvent(2*second, "operator-1", 2), cancel,
 			storedBy("operator-1", cancelledEvent(3*second, 0)), endEvent(6*second, "a", "x", firstEpoch, outcomeStopped),
 		}, []invariant.Invariant{invariant.FinalWhileRunning}},
 	})
@@ -123,8 +132,10 @@ func TestAnAssignmentOfTheFormerLeaderMustNotStartAfterTheEnd(t *testing.T) {
 		ends := endEvent(2*second, "c", "o", epoch+1, outcomeSucceeded)
 		ends.Task, ends.UID = "o", "o"
 		return []Event{
-			createEvent(Request{}), electEvent(0, "operator-0", 1), after, ends, done, desireEvent(2*second, v1alpha1.TaskCancel), electEvent(3*second, "operator-1", 2),
-			storedBy("operator-1", cancelledEvent(4*second, 0)), startEvent(5*second, "a", "x", epoch), endEvent(6*second, "a", "x", epoch, outcomeStopped),
+			createEvent(Request{}), electEvent(0, "operator-0", 1), after, ends, done, desireEvent(2*second, v1alpha1.TaskCancel),
+			electEvent(3*second, "operator-1", 2),
+			storedBy("operator-1", cancelledEvent(4*second, 0)), startEvent(5*second, "a", "x", epoch),
+			endEvent(6*second, "a", "x", epoch, outcomeStopped),
 		}
 	}
 	for epoch, want := range map[int64]int{firstEpoch: 1, 3<<32 | 1: 0} {
@@ -163,18 +174,22 @@ func TestCountersOfStoppedAttempts(t *testing.T) {
 			startEvent(5*second, "b", "y", secondEpoch), endEvent(6*second, "b", "y", secondEpoch, outcomeSucceeded))
 	}
 	suspend, retry := desireEvent(second/2, v1alpha1.TaskSuspend), StoredTask{Version: 9, Phase: "Completed", Result: "y", Retries: 1}
-	third := []Event{startEvent(7*second, "a", "z", secondEpoch+1), endEvent(8*second, "a", "z", secondEpoch+1, outcomeSucceeded), completedEvent(9*second, secondEpoch+1, "z")}
+	third := []Event{startEvent(7*second, "a", "z", secondEpoch+1), endEvent(8*second, "a", "z", secondEpoch+1, outcomeSucceeded),
+		completedEvent(9*second, secondEpoch+1, "z")}
 	checkJournalCases(t, map[string]journalCase{
 		"a suspension counts nothing":     {twoAttempts(createEvent(Request{}), suspend, completedEvent(7*second, secondEpoch, "y")), nil},
 		"a suspension stops one attempt":  {append(twoAttempts(createEvent(Request{}), suspend), third...), wrong},
 		"a hand-back that is not counted": {twoAttempts(createEvent(Request{}), completedEvent(7*second, secondEpoch, "y")), wrong},
 		"a hand-back that the next leader knows nothing of": {twoAttempts(
-			createEvent(Request{}), electEvent(0, "operator-0", 1), electEvent(3*second, "operator-1", 2), storedBy("operator-1", completedEvent(7*second, secondEpoch, "y"))), nil},
+			createEvent(Request{}), electEvent(0, "operator-0", 1), electEvent(3*second, "operator-1", 2),
+			storedBy("operator-1", completedEvent(7*second, secondEpoch, "y"))), nil},
 		"an attempt that ran for too long": {twoAttempts(createEvent(Request{RunSeconds: 1}), storeEvent(7*second, secondEpoch, retry)), nil},
 		"an attempt that did not":          {twoAttempts(createEvent(Request{RunSeconds: 3}), storeEvent(7*second, secondEpoch, retry)), wrong},
 		"cancelled after a retry": {[]Event{
-			createEvent(Request{}), startEvent(1*second, "a", "x", firstEpoch), endEvent(2*second, "a", "x", firstEpoch, outcomeFailed), retriedEvent(3 * second),
-			desireEvent(4*second, v1alpha1.TaskCancel), storeEvent(5*second, firstEpoch, StoredTask{Version: uint64(5 * second), Phase: "Cancelled", Retries: 1}),
+			createEvent(Request{}), startEvent(1*second, "a", "x", firstEpoch), endEvent(2*second, "a", "x", firstEpoch, outcomeFailed),
+			retriedEvent(3 * second),
+			desireEvent(4*second, v1alpha1.TaskCancel), storeEvent(5*second, firstEpoch,
+				StoredTask{Version: uint64(5 * second), Phase: "Cancelled", Retries: 1}),
 		}, nil},
 	})
 }

@@ -94,7 +94,8 @@ func (r *Run) connect() (err error) {
 
 // install has the cluster serve our kinds.
 func (r *Run) install(ctx context.Context) error {
-	for _, arguments := range []string{"apply --server-side --force-conflicts --filename deploy/crds", "wait --for=condition=Established --filename deploy/crds"} {
+	for _, arguments := range []string{"apply --server-side --force-conflicts --filename deploy/crds",
+		"wait --for=condition=Established --filename deploy/crds"} {
 		if output, err := exec.CommandContext(ctx, "kubectl", strings.Fields(arguments)...).CombinedOutput(); err != nil {
 			return fmt.Errorf("install CRDs: %w: %s", err, output)
 		}
@@ -181,7 +182,8 @@ func (r *Run) prepareKubelet(ctx context.Context, addresses []string) error {
 	if err != nil {
 		return err
 	}
-	r.kubelet = &Kubelet{run: r, links: map[string]*Link{}, output: output, agents: map[string]*container{}, orphans: map[types.UID]time.Duration{}}
+	r.kubelet = &Kubelet{run: r, links: map[string]*Link{}, output: output, agents: map[string]*container{},
+		orphans: map[types.UID]time.Duration{}}
 	for n := range agents {
 		if r.kubelet.links[podName(n)], err = newLink(ctx, addresses); err != nil {
 			return err

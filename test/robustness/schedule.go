@@ -43,9 +43,9 @@ type weight struct {
 	weight int
 }
 
-// Faults of one agent come in quick succession. What takes the leader away is rare, because a new one waits for agents that are out of reach: if
-// there was never a leader, nothing else would be tested. Now and then it is long enough for agents with a long lease: if one of their pods goes
-// while leaders change, each new one waits for that lease.
+// Faults of one agent come in quick succession. What takes the leader away is rare, because a new one waits for agents that are out of
+// reach: if there was never a leader, nothing else would be tested. Now and then it is long enough for agents with a long lease: if one of
+// their pods goes while leaders change, each new one waits for that lease.
 var (
 	agentFaults = faultMix{pause: 900 * time.Millisecond, pauses: 1, weights: []weight{
 		{killAgent, 14}, {suspendAgent, 12}, {cutLink, 14}, {severLink, 6}, {slowLink, 10}, {loseMessages, 10}, {loseAnswers, 8},
@@ -70,7 +70,7 @@ type fault struct {
 	after    time.Duration // the fault before
 	agent    int           // by its ordinal, if it is about one, or about its type
 	duration time.Duration
-	report   bool // the kubelet reports the end of a process before it starts the next; of relabelled pods: the swarm's label goes, not the type's
+	report   bool // the kubelet reports the end of a process before it starts the next; a relabelled pod loses the swarm's label
 }
 
 func (f fault) String() string {

@@ -67,8 +67,8 @@ func (j *checker) stillRuns(task *taskHistory) bool {
 // countedFailureReasons are why a task fails although its last attempt is counted.
 var countedFailureReasons = []v1alpha1.Reason{v1alpha1.ReasonTooManyReassignments, v1alpha1.ReasonTooManyHandBacks}
 
-// countersAgree reports whether the counters of a task that is final now agree with its attempts. Each attempt is counted once: as a retry, a
-// reassignment or a hand-back, unless it decided the task or was stopped by a suspension. Nothing may be counted that did not happen.
+// countersAgree reports whether the counters of a task that is final now agree with its attempts. Each attempt is counted once: as a retry,
+// a reassignment or a hand-back, unless it decided the task or was stopped by a suspension. Nothing may be counted that did not happen.
 // Nothing may be missing either if one leader gave out all attempts and stored the end; the next one does not know of an attempt that was
 // not stored and whose process has ended.
 func (t *taskHistory) countersAgree(final Event, suspensions int) bool {

@@ -97,7 +97,8 @@ func (r *Run) createSwarm(ctx context.Context) error {
 	if err := r.api.Create(ctx, object); err != nil {
 		return fmt.Errorf("create swarm: %w", err)
 	}
-	output, err := exec.CommandContext(ctx, "kubectl", "wait", "--namespace", namespace, "swarm/"+swarm, "--for=condition=Ready", "--timeout=2m").CombinedOutput()
+	output, err := exec.CommandContext(ctx, "kubectl", "wait", "--namespace", namespace, "swarm/"+swarm, "--for=condition=Ready",
+		"--timeout=2m").CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("wait for the swarm: %w: %s", err, output)
 	}

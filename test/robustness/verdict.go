@@ -58,10 +58,12 @@ func (v Verdict) problem(o options) error {
 	case len(v.Violations) > 0:
 		return fmt.Errorf("%d invariants were broken, see %s", len(v.Violations), o.journal)
 	case v.Attempts < o.attempts:
-		return fmt.Errorf("only %d of %d attempts were started in %s: allow more time (DURATION) or ask for fewer (ATTEMPTS)", v.Attempts, o.attempts, o.duration)
+		return fmt.Errorf("only %d of %d attempts were started in %s: allow more time (DURATION) or ask for fewer (ATTEMPTS)", v.Attempts,
+			o.attempts, o.duration)
 	}
 	if kind, missing := missingFault(v.Faults, o.faults); missing {
-		return fmt.Errorf("%s happened only %d of %d times in %s: allow more time (DURATION) or ask for fewer (FAULTS)", kind, v.Faults[kind], o.faults, o.duration)
+		return fmt.Errorf("%s happened only %d of %d times in %s: allow more time (DURATION) or ask for fewer (FAULTS)", kind, v.Faults[kind],
+			o.faults, o.duration)
 	}
 	return nil
 }

@@ -67,7 +67,8 @@ func claimsInLabels(labels []string) []claim {
 	return claims
 }
 
-// findIn finds the clause of a row that a claim is about, or none when it names only the row. It answers false when the row has no such clause.
+// findIn finds the clause of a row that a claim is about, or none when it names only the row. It answers false when the row has no such
+// clause.
 func (c claim) findIn(r row) (string, bool) {
 	if c.clause != "" {
 		return c.clause, r.has(c.clause)

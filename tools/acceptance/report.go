@@ -134,5 +134,6 @@ func (r report) writeCount(to io.Writer, format, name string, rows []row) {
 		provenCount += len(one.clauses) - len(r.evidence[one.id].openClauses(one))
 		clauses += len(one.clauses)
 	}
-	fmt.Fprintf(to, format, name, count[proven], count[partly], count[open], count[broken], len(rows), fmt.Sprintf("%d/%d", provenCount, clauses))
+	fmt.Fprintf(to, format, name, count[proven], count[partly], count[open], count[broken], len(rows),
+		fmt.Sprintf("%d/%d", provenCount, clauses))
 }

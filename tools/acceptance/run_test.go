@@ -146,7 +146,8 @@ func TestEverythingIsProven(t *testing.T) {
 	if err != nil || !healthy {
 		t.Fatalf("healthy %t, error %v", healthy, err)
 	}
-	if last := printed[strings.LastIndex(printed, "  all"):]; !slices.Equal(strings.Fields(last), []string{"all", "2", "0", "0", "0", "2", "2/2"}) {
+	if last := printed[strings.LastIndex(printed, "  all"):]; !slices.Equal(strings.Fields(last),
+		[]string{"all", "2", "0", "0", "0", "2", "2/2"}) {
 		t.Errorf("got\n%s", printed)
 	}
 }
@@ -223,7 +224,8 @@ func TestNumbersThatCannotBeTrustedAreAnError(t *testing.T) {
 		t.Run(reason, func(t *testing.T) {
 			r := newTree(t)
 			c.change(r)
-			if _, _, err := readBench(t.Context(), r.root, filepath.Join(r.root, "test/bench/results.json")); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, _, err := readBench(t.Context(), r.root, filepath.Join(r.root, "test/bench/results.json")); err == nil ||
+				!strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
 		})

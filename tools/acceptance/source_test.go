@@ -88,7 +88,8 @@ func claimsInSource(path, name string) ([]test, error) {
 	var tests []test
 	add := func(at token.Pos, claims []claim) {
 		if len(claims) > 0 {
-			tests = append(tests, test{level: levelOfSource(name), name: fmt.Sprintf("%s:%d", name, files.Position(at).Line), claims: claims, outcome: passed})
+			tests = append(tests, test{level: levelOfSource(name), name: fmt.Sprintf("%s:%d", name, files.Position(at).Line), claims: claims,
+				outcome: passed})
 		}
 	}
 	ast.Inspect(parsed, func(node ast.Node) bool {

@@ -130,7 +130,8 @@ func (h host) isDevcluster(ctx context.Context, server string) bool {
 // loadImage puts the image onto the nodes of the development cluster. On another it can only say what is needed.
 func (h host) loadImage(ctx context.Context, server, image, tarball string) error {
 	if !h.isDevcluster(ctx, server) {
-		_, err := fmt.Fprintf(h.out, "not our development cluster: its nodes need the image %s (%s), or push it and name it with DEMO_IMAGE=...\n", image, tarball)
+		_, err := fmt.Fprintf(h.out,
+			"not our development cluster: its nodes need the image %s (%s), or push it and name it with DEMO_IMAGE=...\n", image, tarball)
 		return err
 	}
 	out, err := h.devcluster(ctx, "image", "load", tarball).CombinedOutput()

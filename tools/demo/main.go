@@ -80,7 +80,8 @@ func parse(arguments []string) (options, error) {
 	flags.StringVar(&opts.root, "root", "", "root of the repository, absolute")
 	flags.StringVar(&opts.kubeconfig, "kubeconfig", "", "the cluster")
 	flags.StringVar(&opts.image, "image", "localhost/swarm-research:dev", "image of the agents")
-	flags.StringVar(&opts.tarball, "tarball", "", "the image as a file, for our development cluster (default: the nodes have it, or can pull it)")
+	flags.StringVar(&opts.tarball, "tarball", "",
+		"the image as a file, for our development cluster (default: the nodes have it, or can pull it)")
 	flags.StringVar(&opts.picture, "picture", "", "draw the last frame into this file, as SVG")
 	flags.DurationVar(&opts.timeout, "timeout", 3*time.Minute, "how long it may take")
 	flags.BoolVar(&opts.remove, "remove", false, "take the demo out of the cluster again")

@@ -21,7 +21,8 @@ const (
 )
 
 // colours are for a dark terminal.
-var colours = map[style]string{plain: "#d4d4d8", bold: "#fafafa", faint: "#8b8b94", good: "#4ade80", busy: "#fbbf24", bad: "#f87171", urgent: "#e879f9"}
+var colours = map[style]string{plain: "#d4d4d8", bold: "#fafafa", faint: "#8b8b94", good: "#4ade80", busy: "#fbbf24", bad: "#f87171",
+	urgent: "#e879f9"}
 
 // picture is the lines as SVG: the same bytes for the same lines.
 func picture(lines []line, title string) string {
@@ -31,12 +32,15 @@ func picture(lines []line, title string) string {
 	}
 	width, height := int(float64(columns)*cellWidth)+2*margin, len(lines)*cellHeight+2*margin+titleHeight
 	var svg strings.Builder
-	fmt.Fprintf(&svg, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" role="img" aria-label="%s">`+"\n", width, height, width, height, html.EscapeString(title))
+	fmt.Fprintf(&svg, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" role="img" aria-label="%s">`+"\n",
+		width, height, width, height, html.EscapeString(title))
 	fmt.Fprintf(&svg, `<rect width="%d" height="%d" rx="8" fill="#18181b"/>`+"\n", width, height)
 	for n, colour := range []string{"#f87171", "#fbbf24", "#4ade80"} {
 		fmt.Fprintf(&svg, `<circle cx="%d" cy="%d" r="6" fill="%s"/>`+"\n", margin+6+n*20, titleHeight/2+3, colour)
 	}
-	fmt.Fprintf(&svg, `<g font-family="ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace" font-size="%d" xml:space="preserve">`+"\n", fontSize)
+	fmt.Fprintf(&svg,
+		`<g font-family="ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace" font-size="%d" xml:space="preserve">`+"\n",
+		fontSize)
 	for n, l := range lines {
 		drawLine(&svg, l, titleHeight+margin+n*cellHeight)
 	}
@@ -75,7 +79,8 @@ func drawText(to *strings.Builder, x float64, top int, p piece) {
 	}
 	x += float64(lead) * cellWidth
 	length := float64(utf8.RuneCountInString(text)) * cellWidth
-	fmt.Fprintf(to, `<text x="%.1f" y="%d" textLength="%.1f" lengthAdjust="spacingAndGlyphs" fill="%s"%s>%s</text>`+"\n", x, top+12, length, colours[p.style], weight, html.EscapeString(text))
+	fmt.Fprintf(to, `<text x="%.1f" y="%d" textLength="%.1f" lengthAdjust="spacingAndGlyphs" fill="%s"%s>%s</text>`+"\n", x, top+12, length,
+		colours[p.style], weight, html.EscapeString(text))
 }
 
 // draw is the picture of a run: the command, the last frame, and how long it took.

@@ -48,11 +48,13 @@ func beginning() demoState {
 			Types: []agentType{{"coordinator", 2, 1}, {"researcher", 2, 0}, {"analyst", 2, 2}},
 			Conditions: []condition{
 				{Type: "Ready", Status: "False", Reason: "Initializing", Message: "3 of 6 agents are ready for work, 3 have a ready pod"},
-				{Type: "Degraded", Status: "True", Reason: "AgentsFailing", Message: "1 of 6 agents do not get up; research-researcher-0: image not found"},
+				{Type: "Degraded", Status: "True", Reason: "AgentsFailing",
+					Message: "1 of 6 agents do not get up; research-researcher-0: image not found"},
 			},
 		},
 		tasks: []task{
-			{Name: "plan-leases", Priority: "critical", Phase: "Pending", Reason: "NoFreeSlot", Message: "all slots of the 2 agents that are of type coordinator are taken"},
+			{Name: "plan-leases", Priority: "critical", Phase: "Pending", Reason: "NoFreeSlot",
+				Message: "all slots of the 2 agents that are of type coordinator are taken"},
 			{Name: "search-leases", Priority: "high", Phase: "Pending"},
 		},
 	}
@@ -68,9 +70,11 @@ func middle() demoState {
 		},
 		tasks: []task{
 			{Name: "plan-leases", Priority: "critical", Phase: "Completed", Agent: "research-coordinator-1", Progress: 100, Attempt: 1},
-			{Name: "search-leases", Priority: "high", Phase: "Running", Agent: "research-researcher-0", Progress: 35, Attempt: 1, Message: "read fencing"},
+			{Name: "search-leases", Priority: "high", Phase: "Running", Agent: "research-researcher-0", Progress: 35, Attempt: 1,
+				Message: "read fencing"},
 			{Name: "search-gossip", Priority: "medium", Phase: "Running", Agent: "research-researcher-1", Attempt: 2},
-			{Name: "search-ants", Priority: "low", Phase: "Pending", Reason: "NoFreeSlot", Message: "all slots of the 2 agents that are of type researcher are taken"},
+			{Name: "search-ants", Priority: "low", Phase: "Pending", Reason: "NoFreeSlot",
+				Message: "all slots of the 2 agents that are of type researcher are taken"},
 			{Name: "count-queues", Priority: "medium", Phase: "Failed", Reason: "BadInput", Message: "steps is 0: write 1 to 1000"},
 		},
 	}
@@ -88,7 +92,8 @@ func ending() demoState {
 }
 
 func TestScreens(t *testing.T) {
-	golden(t, "nothing.txt", text(screen(demoState{swarm: swarm{Name: "research"}, tasks: []task{{Name: "plan-leases", Phase: "Pending"}}}, 120)))
+	golden(t, "nothing.txt", text(screen(demoState{swarm: swarm{Name: "research"}, tasks: []task{{Name: "plan-leases", Phase: "Pending"}}},
+		120)))
 	golden(t, "beginning.txt", text(screen(beginning(), 160)))
 	golden(t, "middle.txt", text(screen(middle(), 120)))
 	golden(t, "narrow.txt", text(screen(middle(), 60)))
@@ -145,7 +150,8 @@ func TestVerdictNamesWhatDidNotComplete(t *testing.T) {
 		t.Error(err)
 	}
 	err := checkCompleted(middle())
-	if err == nil || !strings.HasPrefix(err.Error(), "4 of 5 tasks did not complete") || !strings.Contains(err.Error(), "count-queues is Failed: BadInput: steps is 0") {
+	if err == nil || !strings.HasPrefix(err.Error(), "4 of 5 tasks did not complete") ||
+		!strings.Contains(err.Error(), "count-queues is Failed: BadInput: steps is 0") {
 		t.Errorf("got %v", err)
 	}
 }

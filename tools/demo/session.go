@@ -36,7 +36,8 @@ type session struct {
 
 func newSession(c cluster, wanted demoManifests, began time.Time) *session {
 	changed := make(chan struct{}, 1)
-	s := &session{swarms: newObjectWatcher(c.resource(swarms), changed), tasks: newObjectWatcher(c.resource(tasks), changed), changed: changed, start: began}
+	s := &session{swarms: newObjectWatcher(c.resource(swarms), changed), tasks: newObjectWatcher(c.resource(tasks), changed), changed: changed,
+		start: began}
 	s.last.swarm.Name = wanted.swarm.GetName()
 	for _, object := range wanted.tasks {
 		s.last.tasks = append(s.last.tasks, taskOf(object, task{}))

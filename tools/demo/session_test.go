@@ -133,7 +133,8 @@ func TestSessionFollowsTheCluster(t *testing.T) {
 }
 
 func TestResultNamesItsAuthor(t *testing.T) {
-	object := &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"phase": "Completed", "result": map[string]any{"agent": "b"}}}}
+	object := &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"phase": "Completed",
+		"result": map[string]any{"agent": "b"}}}}
 	if found := taskOf(object, task{Agent: "a"}); found.Agent != "b" {
 		t.Errorf("agent is %q", found.Agent)
 	}
@@ -146,8 +147,10 @@ func TestErrorsAreExplained(t *testing.T) {
 		last demoState
 		want string
 	}{
-		"no operator":  {errNoOperator, demoState{swarm: swarm{Name: "research"}}, "is the operator running? kubectl --kubeconfig=k -n swarm-system get pods"},
-		"no agents":    {errTimeout, beginning(), "not Ready after 3m0s: 3 of 6 agents are ready for work, 3 have a ready pod; 1 of 6 agents do not get up"},
+		"no operator": {errNoOperator, demoState{swarm: swarm{Name: "research"}},
+			"is the operator running? kubectl --kubeconfig=k -n swarm-system get pods"},
+		"no agents": {errTimeout, beginning(),
+			"not Ready after 3m0s: 3 of 6 agents are ready for work, 3 have a ready pod; 1 of 6 agents do not get up"},
 		"tasks remain": {errTimeout, middle(), "search-ants is Pending: NoFreeSlot: all slots"},
 		"interrupted":  {errInterrupted, middle(), "interrupted"},
 	} {

@@ -144,7 +144,8 @@ func TestList(t *testing.T) {
 
 func TestWrongArgumentsAreRefused(t *testing.T) {
 	for reason, arguments := range map[string][]string{
-		`find service "nope": the list has swarm-operator, swarm-agent, swarm-worker, swarm-research, swarm-streams, probe`: {"--services", "nope"},
+		`find service "nope": the list has swarm-operator, swarm-agent, swarm-worker, swarm-research, swarm-streams, probe`: {"--services",
+			"nope"},
 
 		`no service has a platform among plan9/386`: {"--platforms", "plan9/386"},
 		`use version "a b"`:                         {"--version", "a b"},

@@ -18,7 +18,8 @@ func compile(ctx context.Context, root string, service Service, platform string,
 	defer os.RemoveAll(folder)
 
 	binary := filepath.Join(folder, service.Name)
-	// -trimpath and -buildvcs=false: where the clone lies, and git's state beyond the stamp, must not change a byte. See the Makefile for the tags.
+	// -trimpath and -buildvcs=false: where the clone lies, and git's state beyond the stamp, must not change a byte. See the Makefile for the
+	// tags.
 	arguments := []string{"build", "-trimpath", "-buildvcs=false", "-tags", "grpcnotrace,nomsgpack", "-ldflags", stamp.ldflags(), "-o", binary}
 	environment := targetEnvironment(platform)
 	if stamp.Race {

@@ -65,7 +65,8 @@ func parseOptions(ctx context.Context, arguments []string) (options, error) {
 	date := flags.String("date", "", "date of the commit, RFC 3339 (default: git's)")
 	names := flags.String("services", "", "services to make, with commas (default: all)")
 	platforms := flags.String("platforms", "", "platforms to make, with commas (default: all of the service)")
-	race := flags.Bool("race", false, "build programs that find data races, for tests (needs a C compiler, and only for this machine's platform)")
+	race := flags.Bool("race", false,
+		"build programs that find data races, for tests (needs a C compiler, and only for this machine's platform)")
 	if err := flags.Parse(arguments); err != nil {
 		return options{}, err
 	}

@@ -32,7 +32,8 @@ var (
 var services = []Service{
 	{Name: "swarm-operator", Module: ".", Package: "./cmd/swarm-operator", Platforms: everyPlatform, Files: []File{licence}},
 	{Name: "swarm-agent", Module: ".", Package: "./cmd/swarm-agent", Platforms: everyPlatform, Files: []File{licence}},
-	{Name: "swarm-worker", Module: ".", Package: "./cmd/swarm-worker", Platforms: everyPlatform, Files: []File{licence}, Links: []string{"/bin/cat"}},
+	{Name: "swarm-worker", Module: ".", Package: "./cmd/swarm-worker", Platforms: everyPlatform, Files: []File{licence},
+		Links: []string{"/bin/cat"}},
 	{Name: "swarm-research", Module: ".", Package: "./examples/research", Platforms: everyPlatform, Files: []File{licence}},
 	{Name: "swarm-streams", Module: ".", Package: "./examples/streams", Platforms: everyPlatform, Files: []File{licence}},
 	{Name: "probe", Module: ".", Package: "./test/cmd/probe", Platforms: everyPlatform, Files: []File{licence}},

@@ -70,7 +70,8 @@ func TestDevclusterGetsTheImages(t *testing.T) {
 		t.Fatal(err)
 	}
 	said := recordedCalls(t, target)
-	for _, want := range []string{"image load bin/images/a.tar\n", "kubectl --kubeconfig=/k apply --server-side --kustomize=" + target.root + "/bin/install\n", "rollout status"} {
+	for _, want := range []string{"image load bin/images/a.tar\n",
+		"kubectl --kubeconfig=/k apply --server-side --kustomize=" + target.root + "/bin/install\n", "rollout status"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("%q was not asked for:\n%s", want, said)
 		}
@@ -87,7 +88,9 @@ func TestRegistrationOfAnOperatorFromSourceIsReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := recordedCalls(t, target)
-	deleted, applied := strings.Index(text, "mutatingwebhookconfigurations.admissionregistration.k8s.io --selector=app.kubernetes.io/managed-by=swarm-operator\n"), strings.Index(text, "apply")
+	deleted, applied := strings.Index(text,
+		"mutatingwebhookconfigurations.admissionregistration.k8s.io --selector=app.kubernetes.io/managed-by=swarm-operator\n"),
+		strings.Index(text, "apply")
 	if deleted < 0 || applied < deleted {
 		t.Errorf("asked %s", text)
 	}
@@ -104,7 +107,8 @@ func TestForeignClusterGetsInstructions(t *testing.T) {
 }
 
 func TestWithoutDevclusterItIsForeign(t *testing.T) {
-	target, _ := repository(t, "", map[string]string{"bin/devcluster": strings.Replace(fake, "kubeconfig) printf", "kubeconfig) exit 1; printf", 1)})
+	target, _ := repository(t, "", map[string]string{"bin/devcluster": strings.Replace(fake, "kubeconfig) printf",
+		"kubeconfig) exit 1; printf", 1)})
 	if ours, err := target.isDevcluster(t.Context()); ours || err != nil {
 		t.Errorf("ours %t: %v", ours, err)
 	}
@@ -170,7 +174,8 @@ func TestAdmissionGoesBeforeTheOperator(t *testing.T) {
 		t.Fatal(err)
 	}
 	said := recordedCalls(t, target)
-	admission, rest := strings.Index(said, "mutatingwebhookconfigurations.admissionregistration.k8s.io swarm-operator\n"), strings.Index(said, "delete --ignore-not-found --kustomize")
+	admission, rest := strings.Index(said, "mutatingwebhookconfigurations.admissionregistration.k8s.io swarm-operator\n"), strings.Index(said,
+		"delete --ignore-not-found --kustomize")
 	if admission < 0 || rest < admission {
 		t.Errorf("asked %s", said)
 	}
@@ -200,7 +205,8 @@ func TestObjectsStayWithTheirCRDs(t *testing.T) {
 	if got := string(deleted); err != nil || got != "apiVersion: v1\nkind: Namespace\n---\nkind: Role\n---\nkind: FlowSchema" {
 		t.Errorf("deleted %q, %v", got, err)
 	}
-	if said := recordedCalls(t, target); strings.Contains(said, "swarms.swarm.io") || !strings.Contains(said, "delete --ignore-not-found mutatingwebhook") {
+	if said := recordedCalls(t, target); strings.Contains(said, "swarms.swarm.io") ||
+		!strings.Contains(said, "delete --ignore-not-found mutatingwebhook") {
 		t.Errorf("asked %s", said)
 	}
 	if !strings.Contains(out.String(), "CRDS=delete") {

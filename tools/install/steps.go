@@ -32,14 +32,17 @@ func install(ctx context.Context, target cluster, wanted overlay) error {
 		return err
 	}
 	// A configuration that make run has left behind calls the webhooks at a URL, and the API server does not let a Service be added to that.
-	if err := target.kubectl(ctx, "delete", "--ignore-not-found", webhookResource, "--selector=app.kubernetes.io/managed-by=swarm-operator"); err != nil {
+	if err := target.kubectl(ctx, "delete", "--ignore-not-found", webhookResource,
+		"--selector=app.kubernetes.io/managed-by=swarm-operator"); err != nil {
 		return err
 	}
 	if err := target.kubectl(ctx, "apply", "--server-side", "--kustomize="+folder); err != nil {
 		return err
 	}
-	if err := target.kubectl(ctx, "--namespace="+namespace, "rollout", "status", "deployment/swarm-operator", "--timeout="+operatorTimeout); err != nil {
-		return fmt.Errorf("the operator is not up after %s: see why with kubectl -n %s get pods, and describe or logs of one of them", operatorTimeout, namespace)
+	if err := target.kubectl(ctx, "--namespace="+namespace, "rollout", "status", "deployment/swarm-operator",
+		"--timeout="+operatorTimeout); err != nil {
+		return fmt.Errorf("the operator is not up after %s: see why with kubectl -n %s get pods, and describe or logs of one of them",
+			operatorTimeout, namespace)
 	}
 	_, err = fmt.Fprint(target.out, next)
 	return err
@@ -55,15 +58,16 @@ func loadImages(ctx context.Context, target cluster, o overlay) error {
 		return err
 	}
 	if !ours {
-		_, err := fmt.Fprintf(target.out, "not our development cluster: bring %s onto its nodes, or push them to your registry and name them with OPERATOR_IMAGE=... AGENT_IMAGE=...\n",
+		_, err := fmt.Fprintf(target.out,
+			"not our development cluster: bring %s onto its nodes, or push them to your registry and name them with OPERATOR_IMAGE=... AGENT_IMAGE=...\n",
 			strings.Join(o.tarballs, " and "))
 		return err
 	}
 	return target.load(ctx, o.tarballs)
 }
 
-// uninstall removes the operator. Admission goes before the operator that answers for it. With the CRDs go all objects of our kinds: swarms first, while
-// the operator is there to drain them and to remove their finalizers.
+// uninstall removes the operator. Admission goes before the operator that answers for it. With the CRDs go all objects of our kinds: swarms
+// first, while the operator is there to drain them and to remove their finalizers.
 func uninstall(ctx context.Context, target cluster, crds bool) error {
 	if crds {
 		if err := removeSwarms(ctx, target); err != nil {
@@ -75,7 +79,8 @@ func uninstall(ctx context.Context, target cluster, crds bool) error {
 		return err
 	}
 	if crds {
-		if err := target.kubectl(ctx, "delete", "--ignore-not-found", "--kustomize="+filepath.Join(target.root, "deploy", "kustomize")); err != nil {
+		if err := target.kubectl(ctx, "delete", "--ignore-not-found",
+			"--kustomize="+filepath.Join(target.root, "deploy", "kustomize")); err != nil {
 			return err
 		}
 		_, err := fmt.Fprintln(target.out, "removed; volumes of agents whose retention is Retain are kept")

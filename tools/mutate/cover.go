@@ -16,7 +16,8 @@ type coverage map[string][]cover.ProfileBlock
 // measureCoverage runs the unmutated tests once, and returns what they cover of a package. They must pass.
 func measureCoverage(ctx context.Context, p, tests goPackage, folder string) (coverage, error) {
 	profile := filepath.Join(folder, "cover.out")
-	command := exec.CommandContext(ctx, "go", "test", "-vet=off", "-count=1", "-covermode=set", "-coverpkg", p.ImportPath, "-coverprofile", profile, ".")
+	command := exec.CommandContext(ctx, "go", "test", "-vet=off", "-count=1", "-covermode=set", "-coverpkg", p.ImportPath, "-coverprofile",
+		profile, ".")
 	command.Dir = tests.Dir
 	if out, err := command.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("run the unmutated tests of %s: %w\n%s", tests.ImportPath, err, out)

@@ -119,7 +119,8 @@ func TestScoreByTheTestsOfAnotherPackage(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"ages/internal/age by the tests of ages: ", "killed       ages/internal/age/age.go:3  `>=` to `>`", "age.go:5  `return 7` to `return 0` (not covered)",
+		"ages/internal/age by the tests of ages: ", "killed       ages/internal/age/age.go:3  `>=` to `>`",
+		"age.go:5  `return 7` to `return 0` (not covered)",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in:\n%s", want, out.String())

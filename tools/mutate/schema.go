@@ -40,8 +40,8 @@ func apply(content []byte, edits []edit) []byte {
 	return out.Bytes()
 }
 
-// writeMutants writes a file that holds all of its mutants: each is a copy of its function that the function calls when the mutant is active.
-// One program is then compiled and linked for all of them, which takes far longer than most tests.
+// writeMutants writes a file that holds all of its mutants: each is a copy of its function that the function calls when the mutant is
+// active. One program is then compiled and linked for all of them, which takes far longer than most tests.
 func writeMutants(file *source, mutants []mutant) []byte {
 	var edits []edit
 	var copies bytes.Buffer

@@ -41,8 +41,8 @@ var excludedRights = []exception{
 	{"apps", "deployments", []string{"patch"}, reasonSpreadOnly},
 }
 
-// tenantExtraRights are rights that the ClusterRole admin of Kubernetes does not have, in all versions that we work with. Users cannot grant
-// rights that they do not have.
+// tenantExtraRights are rights that the ClusterRole admin of Kubernetes does not have, in all versions that we work with. Users cannot
+// grant rights that they do not have.
 var tenantExtraRights = []exception{
 	{"swarm.io", "", nil, "no version knows our kinds"},
 	{"apps", "controllerrevisions", nil, "may be read, and not written"},

@@ -1,7 +1,7 @@
 // Command roles turns the roles of an operator for a whole cluster into those of one that is confined to namespaces.
 //
-// It promises that every right is one that controller-gen wrote, that none is lost but those that excludedRights names with a reason, and that
-// the same input gives the same bytes. It never grants anything: bindings are written by hand.
+// It promises that every right is one that controller-gen wrote, that none is lost but those that excludedRights names with a reason, and
+// that the same input gives the same bytes. It never grants anything: bindings are written by hand.
 package main
 
 import (
@@ -32,7 +32,8 @@ func generate(from, folder string) error {
 		return fmt.Errorf("confine roles of %q: %w", from, err)
 	}
 	for path, role := range map[string]role{
-		filepath.Join("rights", "role.yaml"): roles.clusterWide, "home.yaml": roles.operatorNamespace, filepath.Join("cluster", "tenant.yaml"): roles.tenant,
+		filepath.Join("rights", "role.yaml"): roles.clusterWide, "home.yaml": roles.operatorNamespace,
+		filepath.Join("cluster", "tenant.yaml"): roles.tenant,
 	} {
 		if err := write(filepath.Join(folder, path), role); err != nil {
 			return fmt.Errorf("write %q: %w", path, err)

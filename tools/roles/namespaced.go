@@ -95,7 +95,8 @@ func removeRights(rules []rule, exceptions []exception) ([]rule, error) {
 		}
 	}
 	if n := slices.Index(used, false); n >= 0 {
-		return nil, fmt.Errorf("%s of group %q is left out, and no role has it: remove it from leftOut", exceptions[n].resource, exceptions[n].group)
+		return nil, fmt.Errorf("%s of group %q is left out, and no role has it: remove it from leftOut", exceptions[n].resource,
+			exceptions[n].group)
 	}
 	return remaining, nil
 }

@@ -39,13 +39,16 @@ func TestNamespacedRoles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := " configmaps get list;  pods get; swarm.io swarms patch; swarm.io swarms/status patch"; short(got.clusterWide) != want || got.clusterWide.Kind != "Role" {
+	if want := " configmaps get list;  pods get; swarm.io swarms patch; swarm.io swarms/status patch"; short(got.clusterWide) != want ||
+		got.clusterWide.Kind != "Role" {
 		t.Errorf("everywhere: got %s %q", got.clusterWide.Kind, short(got.clusterWide))
 	}
-	if want := "coordination.k8s.io leases swarm-operator update"; short(got.operatorNamespace) != want || got.operatorNamespace.Kind != "Role" {
+	if want := "coordination.k8s.io leases swarm-operator update"; short(got.operatorNamespace) != want ||
+		got.operatorNamespace.Kind != "Role" {
 		t.Errorf("home: got %s %q", got.operatorNamespace.Kind, short(got.operatorNamespace))
 	}
-	if want := "swarm.io swarms patch; swarm.io swarms/status patch; coordination.k8s.io leases swarm-operator update"; short(got.tenant) != want {
+	if want := "swarm.io swarms patch; swarm.io swarms/status patch; coordination.k8s.io leases swarm-operator update"; short(got.tenant) !=
+		want {
 		t.Errorf("tenant: got %q", short(got.tenant))
 	}
 }

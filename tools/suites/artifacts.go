@@ -21,8 +21,8 @@ var views = map[string]string{
 		"--previous --ignore-errors",
 }
 
-// saveArtifacts stores what explains a failure: the suite's output and reports, and what the cluster's programs and objects say. The cluster is still
-// there, but goes with its lane.
+// saveArtifacts stores what explains a failure: the suite's output and reports, and what the cluster's programs and objects say. The
+// cluster is still there, but goes with its lane.
 func (l *lane) saveArtifacts(r result) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

@@ -75,7 +75,8 @@ func environmentWithScripts(t *testing.T, scripts map[string]string) []string {
 
 func TestUnknownPartOfTheBenchmarkIsRefused(t *testing.T) {
 	command := inRoot(t.Context(), "make", "bench", "PART=typo")
-	command.Env = environmentWithScripts(t, map[string]string{"go": "#!/bin/sh\necho go was called; exit 1\n"}) // nothing is built or measured first
+	command.Env = environmentWithScripts(t,
+		map[string]string{"go": "#!/bin/sh\necho go was called; exit 1\n"}) // nothing is built or measured first
 	output, err := command.CombinedOutput()
 	if want := "no part typo: name some of engines devcluster rest tasks"; err == nil || !strings.Contains(string(output), want) {
 		t.Errorf("got %v, want %q:\n%s", err, want, output)

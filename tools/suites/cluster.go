@@ -23,8 +23,8 @@ type cluster struct {
 // holdScript prints the environment by which programs find the cluster, and waits.
 const holdScript = `printf '%s\n' "KUBECONFIG=$KUBECONFIG" "DEVCLUSTER_DATA=$DEVCLUSTER_DATA" "PATH=$PATH"; exec cat >/dev/null`
 
-// startCluster brings up a cluster. The command inside it prints how it is found, and then waits for the end of its input: when this process ends, in
-// whatever way, that comes.
+// startCluster brings up a cluster. The command inside it prints how it is found, and then waits for the end of its input: when this
+// process ends, in whatever way, that comes.
 func (l *lane) startCluster(ctx context.Context, k kind, log *os.File) (*cluster, error) {
 	if l.kubeconfig != "" {
 		return &cluster{environment: []string{"KUBECONFIG=" + l.kubeconfig}}, nil

@@ -18,8 +18,10 @@ func treeOf(files ...string) fstest.MapFS {
 }
 
 func TestDiscoverFindsEveryFolderWithTests(t *testing.T) {
-	all, err := discover(treeOf("go.mod", "kit/kit_test.go", "kit/kit.go", "tools/go.mod", "tools/image/image_test.go", "tools/proto/go.mod", "tools/proto/a_test.go",
-		"test/integration/suite_test.go", "test/integration/pool/suite_test.go", "test/e2e/pool/suite_test.go", "test/e2e/pool/testdata/x_test.go",
+	all, err := discover(treeOf("go.mod", "kit/kit_test.go", "kit/kit.go", "tools/go.mod", "tools/image/image_test.go", "tools/proto/go.mod",
+		"tools/proto/a_test.go",
+		"test/integration/suite_test.go", "test/integration/pool/suite_test.go", "test/e2e/pool/suite_test.go",
+		"test/e2e/pool/testdata/x_test.go",
 		"test/devcluster/suite_test.go", "test/cmd/probe/main.go", "bin/suites/x_test.go", ".git/x_test.go", "test/e2e/empty/doc.go"))
 	if err != nil {
 		t.Fatal(err)
@@ -105,7 +107,8 @@ func TestFindChoosesByLevelNameAndCluster(t *testing.T) {
 
 func TestLanesTakeSuitesOfTheirClusterKind(t *testing.T) {
 	waiting := []suite{
-		{name: "e2e/install", kind: realNodes}, {name: "integration/crash", kind: simulated}, {name: "e2e/swarm", kind: realNodes}, {name: "devcluster", kind: noCluster},
+		{name: "e2e/install", kind: realNodes}, {name: "integration/crash", kind: simulated}, {name: "e2e/swarm", kind: realNodes},
+		{name: "devcluster", kind: noCluster},
 	}
 	var taken []string
 	for _, has := range []kind{"", realNodes, simulated, simulated, simulated} {
@@ -121,9 +124,11 @@ func TestLanesTakeSuitesOfTheirClusterKind(t *testing.T) {
 }
 
 func TestOrderStartsWithSlowSuites(t *testing.T) {
-	suites := []suite{{name: "devcluster"}, {name: "e2e/certmanager"}, {name: "e2e/a-new-one"}, {name: "e2e/namespaced"}, {name: "e2e/swarm"}, {name: "e2e/install"}}
+	suites := []suite{{name: "devcluster"}, {name: "e2e/certmanager"}, {name: "e2e/a-new-one"}, {name: "e2e/namespaced"}, {name: "e2e/swarm"},
+		{name: "e2e/install"}}
 	slices.SortStableFunc(suites, byOrder)
-	if got, want := names(suites), []string{"e2e/install", "e2e/swarm", "e2e/namespaced", "e2e/a-new-one", "e2e/certmanager", "devcluster"}; !slices.Equal(got, want) {
+	if got, want := names(suites), []string{"e2e/install", "e2e/swarm", "e2e/namespaced", "e2e/a-new-one", "e2e/certmanager",
+		"devcluster"}; !slices.Equal(got, want) {
 		t.Errorf("order: %q, want %q", got, want)
 	}
 }

@@ -79,8 +79,8 @@ func (l *lane) ensureClusterInTime(ctx context.Context, wanted kind, log *os.Fil
 	return nil
 }
 
-// ensureCluster makes sure that the lane has a cluster of the kind. A cluster on which that failed stays until the next suite, so that what explains
-// the failure can be kept, but has no kind: the next suite gets a new one.
+// ensureCluster makes sure that the lane has a cluster of the kind. A cluster on which that failed stays until the next suite, so that what
+// explains the failure can be kept, but has no kind: the next suite gets a new one.
 func (l *lane) ensureCluster(ctx context.Context, k kind, log *os.File) error {
 	if l.kind == k {
 		return nil

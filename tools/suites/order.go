@@ -23,8 +23,8 @@ func byOrder(a, b suite) int {
 	return cmp.Or(cmp.Compare(position[a.name], position[b.name]), cmp.Compare(seconds[b.name], seconds[a.name]), cmp.Compare(a.name, b.name))
 }
 
-// takeSuite removes and returns the next suite for a lane that has a cluster of the kind. A lane without suites for its cluster takes the kind
-// with the most work left.
+// takeSuite removes and returns the next suite for a lane that has a cluster of the kind. A lane without suites for its cluster takes the
+// kind with the most work left.
 func takeSuite(waiting []suite, k kind) (next suite, rest []suite, found bool) {
 	if len(waiting) == 0 {
 		return suite{}, nil, false

@@ -73,7 +73,8 @@ func (r *runner) prepare(ctx context.Context) error {
 			return fmt.Errorf("create folder of compiled suites: %w", err)
 		}
 		slices.Sort(list)
-		if err := r.command(ctx, os.Stdout, "go", append([]string{"test", "-c", withoutDWARF, "-o", folder + "/"}, list...)...).Run(); err != nil {
+		if err := r.command(ctx, os.Stdout, "go", append([]string{"test", "-c", withoutDWARF, "-o", folder + "/"}, list...)...).
+			Run(); err != nil {
 			return fmt.Errorf("compile the suites of level %s: %w", level, err)
 		}
 		r.printf("compiled the suites of level %s in %s", level, time.Since(began).Round(time.Second))

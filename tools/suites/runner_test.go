@@ -75,12 +75,14 @@ func read(t *testing.T, file string) string {
 }
 
 func TestRunSucceedsWhenAllSuitesDo(t *testing.T) {
-	r := newFakeTree(t, map[string]string{"integration/a": passing, "integration/b": `test -n "$KUBECONFIG" && ` + passing, "devcluster": passing})
+	r := newFakeTree(t, map[string]string{"integration/a": passing, "integration/b": `test -n "$KUBECONFIG" && ` + passing,
+		"devcluster": passing})
 	if err := r.run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	if err := r.summarize(&out); err != nil || !strings.Contains(out.String(), "\n3 passed, 0 failed, 0 skipped\n") || !strings.Contains(out.String(), "  1.5s  ") {
+	if err := r.summarize(&out); err != nil || !strings.Contains(out.String(), "\n3 passed, 0 failed, 0 skipped\n") ||
+		!strings.Contains(out.String(), "  1.5s  ") {
 		t.Errorf("got %v\n%s", err, out.String())
 	}
 	for lane := 1; lane <= 2; lane++ {
@@ -191,7 +193,8 @@ func TestHangingSuiteIsEndedAndNamesTheSpec(t *testing.T) {
 	if !strings.Contains(out.String(), "waits for an answer that never comes") || !strings.Contains(out.String(), "(timedout)") {
 		t.Errorf("no line that names the spec and says that it timed out:\n%s", out.String())
 	}
-	if log := read(t, filepath.Join(r.results("failures", "integration-hanging"), "integration-hanging.log")); !strings.Contains(log, "hanging.waitForever") {
+	if log := read(t, filepath.Join(r.results("failures", "integration-hanging"), "integration-hanging.log")); !strings.Contains(log,
+		"hanging.waitForever") {
 		t.Errorf("no goroutine that shows where it waits:\n%s", log)
 	}
 }
@@ -215,7 +218,8 @@ func TestFailureLeavesArtifacts(t *testing.T) {
 	}
 	folder := r.results("failures", "integration-bad")
 	for file, want := range map[string]string{
-		"integration-bad.log": "a long story", "integration-bad.json": "expected 1 to be 2", "events.txt": "get events", "cluster/etcd.log": "etcd is well",
+		"integration-bad.log": "a long story", "integration-bad.json": "expected 1 to be 2", "events.txt": "get events",
+		"cluster/etcd.log": "etcd is well",
 	} {
 		if got := read(t, filepath.Join(folder, file)); !strings.Contains(got, want) {
 			t.Errorf("%s: %q", file, got)
@@ -258,7 +262,8 @@ func TestPlannedReportsAreNamedBeforeTheFirstSuiteRuns(t *testing.T) {
 	r := newFakeTree(t, nil)
 	r.waiting = []suite{{name: "unit", level: "unit", kind: noCluster, modules: []module{{root: "."}, {root: "tools"}}}}
 	for _, arguments := range [][]string{
-		{"init", "--quiet"}, {"-c", "user.name=test", "-c", "user.email=test@example.com", "commit", "--quiet", "--allow-empty", "--message", "begin"},
+		{"init", "--quiet"}, {"-c", "user.name=test", "-c", "user.email=test@example.com", "commit", "--quiet", "--allow-empty", "--message",
+			"begin"},
 	} {
 		command := exec.CommandContext(t.Context(), "git", arguments...)
 		command.Dir = r.root
@@ -315,7 +320,8 @@ func TestOneRunInATree(t *testing.T) {
 
 func TestWrongArgumentsAreNamed(t *testing.T) {
 	for want, arguments := range map[string][]string{
-		`no level "smoke": name some of unit, integration, e2e`: {"smoke"}, "name at least one level": {}, "at least one lane": {"--lanes", "0", "unit"},
+		`no level "smoke": name some of unit, integration, e2e`: {"smoke"}, "name at least one level": {},
+		"at least one lane": {"--lanes", "0", "unit"},
 	} {
 		if _, err := parse(arguments); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v", arguments, err)

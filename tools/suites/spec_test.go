@@ -37,7 +37,8 @@ func TestExplanationIsShort(t *testing.T) {
 		s.explain(&out)
 	}
 	want := "FAILED (failed): a pool at night converges\n  pool_test.go:7\nExpected\n  1\nto equal\n  2\nthe end of its output:\n" +
-		strings.Repeat("x", longest-len("last words")) + "last words\nFAILED (failed): BeforeSuite\n  :0\n" + strings.Repeat("é", longest/2) + "\n"
+		strings.Repeat("x", longest-len("last words")) + "last words\nFAILED (failed): BeforeSuite\n  :0\n" + strings.Repeat("é", longest/2) +
+		"\n"
 	if out.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
 	}

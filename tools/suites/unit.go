@@ -11,8 +11,8 @@ import (
 	"sync"
 )
 
-// withoutDWARF has tests linked without what only debuggers read. Linking is most of what tests cost, and takes a third longer with it; stack traces
-// need none of it.
+// withoutDWARF has tests linked without what only debuggers read. Linking is most of what tests cost, and takes a third longer with it;
+// stack traces need none of it.
 const withoutDWARF = "-ldflags=-w"
 
 // A module is a Go module with its unit tests, which run together.

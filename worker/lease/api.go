@@ -55,7 +55,8 @@ func InCluster(pod, uid string) (*API, error) {
 		return nil, errors.New("find the CA of the API server: there is no certificate in ca.crt")
 	}
 	// HTTP/1.1, which is what a transport with its own TLS speaks: a request that has hung takes its connection with it.
-	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}, TLSHandshakeTimeout: maxRequestTimeout}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12},
+		TLSHandshakeTimeout: maxRequestTimeout}
 	return &API{
 		Client: &http.Client{Transport: tokenTransport{transport}}, Server: "https://" + net.JoinHostPort(host, port),
 		Namespace: strings.TrimSpace(string(namespace)), Pod: pod, UID: uid,
@@ -125,7 +126,8 @@ func (a *API) Write(ctx context.Context, record Record) (Record, error) {
 		method, path = http.MethodPost, a.leasesPath()
 	case record.Holder == "":
 		method = http.MethodDelete
-		body = map[string]any{"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": map[string]string{"uid": record.UID, "resourceVersion": record.Version}}
+		body = map[string]any{"apiVersion": "v1", "kind": "DeleteOptions",
+			"preconditions": map[string]string{"uid": record.UID, "resourceVersion": record.Version}}
 	}
 	var written leaseObject
 	code, err := a.call(ctx, method, path, body, &written)

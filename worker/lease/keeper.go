@@ -92,7 +92,8 @@ func (k *Keeper) updateDeadline() {
 	}
 }
 
-// reportExpired reports that the Lease is lost even if it was renewed at the last moment, because nothing runs any more that must be started again.
+// reportExpired reports that the Lease is lost even if it was renewed at the last moment, because nothing runs any more that must be
+// started again.
 func (k *Keeper) reportExpired(onChange func(State)) {
 	if k.held {
 		k.held = false
@@ -113,7 +114,8 @@ func (k *Keeper) recordResult(result renewalResult) {
 	if result.record != k.lastRecord {
 		k.lastRecord, k.unchangedSince = result.record, result.readAt
 	}
-	if takenByOther := result.record.Version != "" && result.record.Holder != k.Holder; takenByOther && !k.renewedAt.IsZero() && elapsedSince(k.renewedAt) < k.renewDeadline() {
+	if takenByOther := result.record.Version != "" && result.record.Holder != k.Holder; takenByOther && !k.renewedAt.IsZero() &&
+		elapsedSince(k.renewedAt) < k.renewDeadline() {
 		k.renewedAt = now().Add(-k.renewDeadline()) // it was taken away or deleted: there is no time to lose
 	}
 	k.problem = ""
@@ -137,7 +139,8 @@ func (k *Keeper) reportChange(onChange func(State)) {
 		state := k.lostState()
 		onChange(state) // first: a log may take its time
 		if wasHeld {
-			k.Log.Error("Lease is lost: every job is stopped before others can have it", "lease", k.Name, "problem", state.Problem, "over", state.ExpiresAt)
+			k.Log.Error("Lease is lost: every job is stopped before others can have it", "lease", k.Name, "problem", state.Problem, "over",
+				state.ExpiresAt)
 		}
 	}
 }
@@ -241,7 +244,8 @@ func (r renewal) acquireOrRenew(ctx context.Context) renewalResult {
 	case current == r.lastRecord && requestedAt.Sub(r.unchangedSince) >= TakeoverDelay(current.Duration):
 		return r.write(ctx, current)
 	}
-	return renewalResult{record: current, readAt: time.Now(), err: fmt.Errorf("pod %s has it, and others wait until it was not renewed for %s", current.Holder, TakeoverDelay(current.Duration))}
+	return renewalResult{record: current, readAt: time.Now(), err: fmt.Errorf("pod %s has it, and others wait until it was not renewed for %s",
+		current.Holder, TakeoverDelay(current.Duration))}
 }
 
 // write makes the Lease ours in place of what was found.

@@ -134,7 +134,8 @@ func assertLapsed(t *testing.T, heldHistory []bool) {
 	}
 }
 
-// F9: a renewal that was under way during a suspension does not undo that the Lease was lost: jobs were stopped by force, or must be stopped.
+// F9: a renewal that was under way during a suspension does not undo that the Lease was lost: jobs were stopped by force, or must be
+// stopped.
 func TestARenewalDoesNotHideALoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		assertLapsed(t, recordHeld(t, func(*Keeper) {}, func(l *fakeStore) {

@@ -73,8 +73,8 @@ type Attempt struct {
 	progressPending bool // there is something that Progress has not returned yet
 }
 
-// New makes an attempt that does not run yet. Changed is called, now and then, when Progress has news, and when the end is forced, on other goroutines.
-// It must not block.
+// New makes an attempt that does not run yet. Changed is called, now and then, when Progress has news, and when the end is forced, on other
+// goroutines. It must not block.
 func New(limits Limits, onChange func()) *Attempt {
 	ctx, cancel := context.WithCancel(context.Background())
 	a := &Attempt{limits: limits, ctx: ctx, cancel: cancel, kill: make(chan struct{}), onChange: onChange}
@@ -98,16 +98,19 @@ func (a *Attempt) startTimers() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.limits.RunTimeout > 0 {
-		a.timers = append(a.timers, time.AfterFunc(a.limits.RunTimeout, func() { a.stopByTimeout("it ran longer than its limit of %v", a.limits.RunTimeout) }))
+		a.timers = append(a.timers, time.AfterFunc(a.limits.RunTimeout,
+			func() { a.stopByTimeout("it ran longer than its limit of %v", a.limits.RunTimeout) }))
 	}
 	if a.limits.ProgressTimeout > 0 {
-		a.progressTimer = time.AfterFunc(a.limits.ProgressTimeout, func() { a.stopByTimeout("it reported no progress for %v", a.limits.ProgressTimeout) })
+		a.progressTimer = time.AfterFunc(a.limits.ProgressTimeout,
+			func() { a.stopByTimeout("it reported no progress for %v", a.limits.ProgressTimeout) })
 		a.timers = append(a.timers, a.progressTimer)
 	}
 }
 
 func (a *Attempt) stopByTimeout(format string, limit time.Duration) {
-	a.Stop(StopRequest{Outcome: linkv1.Outcome_OUTCOME_FAILED, Reason: reasonTimedOut, Message: fmt.Sprintf(format, limit), Grace: a.limits.Grace})
+	a.Stop(StopRequest{Outcome: linkv1.Outcome_OUTCOME_FAILED, Reason: reasonTimedOut, Message: fmt.Sprintf(format, limit),
+		Grace: a.limits.Grace})
 }
 
 // StopRequest asks the code to end and forces it after the grace. The first stop is the reason that counts; a later one can

@@ -63,8 +63,10 @@ func TestLimitsOfTimeEndTheWork(t *testing.T) {
 		"it runs too long":             {stopsOnRequest, Limits{RunTimeout: 10 * time.Second, Grace: time.Second}, 10 * time.Second},
 		"it is silent for too long":    {stopsOnRequest, Limits{ProgressTimeout: 5 * time.Second, Grace: time.Second}, 5 * time.Second},
 		"it is forced after its grace": {stopsWhenKilled, Limits{RunTimeout: 10 * time.Second, Grace: 3 * time.Second}, 13 * time.Second},
-		"reports keep it from silence": {reportsProgress(4, 4*time.Second), Limits{ProgressTimeout: 5 * time.Second, Grace: time.Second}, 21 * time.Second},
-		"reports do not extend its time": {reportsProgress(9, 4*time.Second), Limits{RunTimeout: 10 * time.Second, ProgressTimeout: 5 * time.Second},
+		"reports keep it from silence": {reportsProgress(4, 4*time.Second), Limits{ProgressTimeout: 5 * time.Second, Grace: time.Second},
+			21 * time.Second},
+		"reports do not extend its time": {reportsProgress(9, 4*time.Second),
+			Limits{RunTimeout: 10 * time.Second, ProgressTimeout: 5 * time.Second},
 			10 * time.Second},
 	} {
 		t.Run(reason, func(t *testing.T) {
@@ -150,10 +152,12 @@ func TestExpiredWorkIsHandedBack(t *testing.T) {
 		stop *StopRequest
 		want linkv1.Outcome
 	}{
-		"killed":                 {stopsWhenKilled, nil, linkv1.Outcome_OUTCOME_HANDED_BACK},
-		"asked at last":          {stopsOnRequest, nil, linkv1.Outcome_OUTCOME_HANDED_BACK},
-		"killed when cancelled":  {stopsWhenKilled, &StopRequest{Outcome: linkv1.Outcome_OUTCOME_CANCELLED, Grace: UnlimitedGrace}, linkv1.Outcome_OUTCOME_CANCELLED},
-		"finished at the moment": {func(_ context.Context, kill <-chan struct{}, _ ProgressFunc) Result { <-kill; return succeeded }, nil, linkv1.Outcome_OUTCOME_SUCCEEDED},
+		"killed":        {stopsWhenKilled, nil, linkv1.Outcome_OUTCOME_HANDED_BACK},
+		"asked at last": {stopsOnRequest, nil, linkv1.Outcome_OUTCOME_HANDED_BACK},
+		"killed when cancelled": {stopsWhenKilled, &StopRequest{Outcome: linkv1.Outcome_OUTCOME_CANCELLED, Grace: UnlimitedGrace},
+			linkv1.Outcome_OUTCOME_CANCELLED},
+		"finished at the moment": {func(_ context.Context, kill <-chan struct{}, _ ProgressFunc) Result { <-kill; return succeeded }, nil,
+			linkv1.Outcome_OUTCOME_SUCCEEDED},
 	} {
 		t.Run(reason, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -31,7 +31,8 @@ const maxMessageBytes = 2 << 10
 // ResultOf makes an outcome of an exit.
 func ResultOf(exit Exit, err error) attempt.Result {
 	if err != nil {
-		return failureResult(linkv1.Outcome_OUTCOME_FAILED, ReasonNotStarted, err.Error()+": does the image hold the program, and may it be executed?")
+		return failureResult(linkv1.Outcome_OUTCOME_FAILED, ReasonNotStarted,
+			err.Error()+": does the image hold the program, and may it be executed?")
 	}
 	switch exit.State.ExitCode() {
 	case 0:

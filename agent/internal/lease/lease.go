@@ -18,7 +18,8 @@ const (
 	NotGranted Phase = iota
 	// Held: all is well.
 	Held
-	// Silent: two heartbeats were not echoed. What runs goes on, but nothing new is taken: an order that comes now may be one of a leader of the past.
+	// Silent: two heartbeats were not echoed. What runs goes on, but nothing new is taken: an order that comes now may be one of a leader of
+	// the past.
 	Silent
 	// Expired: what still runs must be gone.
 	Expired
@@ -79,8 +80,8 @@ func (l *Lease) Phase(now time.Duration) Phase {
 // SilentAt is when two heartbeats have not been echoed.
 func (l *Lease) SilentAt() time.Duration { return l.renewedAt + 2*l.HeartbeatInterval() }
 
-// StopAt is when work with this grace is asked to stop, so that it has some of its grace before the end. It never has more than a quarter of the
-// lease: most of the lease is for a new leader to appear, and the full grace is for work that is cancelled or drained.
+// StopAt is when work with this grace is asked to stop, so that it has some of its grace before the end. It never has more than a quarter
+// of the lease: most of the lease is for a new leader to appear, and the full grace is for work that is cancelled or drained.
 func (l *Lease) StopAt(grace time.Duration) time.Duration {
 	return l.ExpiresAt() - min(grace, l.length/4)
 }

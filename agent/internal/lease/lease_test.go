@@ -71,7 +71,8 @@ func TestWorkIsAskedToStopBeforeTheEnd(t *testing.T) {
 }
 
 func TestHeartbeatsAreNeverFarApart(t *testing.T) {
-	for length, want := range map[time.Duration]time.Duration{9 * second: 3 * second, 15 * second: 5 * second, 45 * second: 5 * second, time.Hour: 5 * second} {
+	for length, want := range map[time.Duration]time.Duration{9 * second: 3 * second, 15 * second: 5 * second, 45 * second: 5 * second,
+		time.Hour: 5 * second} {
 		var l Lease
 		l.Reconnect(0)
 		l.RecordWelcome(length)
@@ -83,7 +84,8 @@ func TestHeartbeatsAreNeverFarApart(t *testing.T) {
 
 func assertPhases(t *testing.T, l *Lease, from time.Duration) {
 	t.Helper()
-	for at, want := range map[time.Duration]Phase{0: Held, 10*second - 1: Held, 10 * second: Silent, 15*second - 1: Silent, 15 * second: Expired} {
+	for at, want := range map[time.Duration]Phase{0: Held, 10*second - 1: Held, 10 * second: Silent, 15*second - 1: Silent,
+		15 * second: Expired} {
 		if got := l.Phase(from + at); got != want {
 			t.Errorf("%v after the sending the phase is %v, want %v", at, got, want)
 		}

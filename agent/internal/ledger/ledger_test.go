@@ -27,15 +27,18 @@ func TestDecide(t *testing.T) {
 	}{
 		{"the first", func(*Ledger) {}, newAttempt("a", 1), true, ""},
 		{"said twice", func(l *Ledger) { l.Decide(newAttempt("a", 1)) }, newAttempt("a", 1), false, ""},
-		{"said twice, ended", func(l *Ledger) { l.Decide(newAttempt("a", 1)); l.StoreResult(newResult(newAttempt("a", 1))) }, newAttempt("a", 1), false, ""},
+		{"said twice, ended", func(l *Ledger) { l.Decide(newAttempt("a", 1)); l.StoreResult(newResult(newAttempt("a", 1))) }, newAttempt("a", 1),
+			false, ""},
 		{"ended and settled", func(l *Ledger) {
 			l.Decide(newAttempt("a", 1))
 			l.StoreResult(newResult(newAttempt("a", 1)))
 			l.Acknowledge(newAttempt("a", 1).Key())
 		}, newAttempt("a", 1), false, ReasonStaleEpoch},
-		{"older", func(l *Ledger) { l.Decide(newAttempt("a", 5)); l.StoreResult(newResult(newAttempt("a", 5))) }, newAttempt("a", 4), false, ReasonStaleEpoch},
+		{"older", func(l *Ledger) { l.Decide(newAttempt("a", 5)); l.StoreResult(newResult(newAttempt("a", 5))) }, newAttempt("a", 4), false,
+			ReasonStaleEpoch},
 		{"older, of other work", func(l *Ledger) { l.Decide(newAttempt("a", 5)) }, newAttempt("b", 4), true, ""},
-		{"older than what was declined", func(l *Ledger) { l.Drain(); l.Decide(newAttempt("a", 5)); l.draining = false }, newAttempt("a", 4), false, ReasonStaleEpoch},
+		{"older than what was declined", func(l *Ledger) { l.Drain(); l.Decide(newAttempt("a", 5)); l.draining = false }, newAttempt("a", 4),
+			false, ReasonStaleEpoch},
 		{"newer than what runs", func(l *Ledger) { l.Decide(newAttempt("a", 1)) }, newAttempt("a", 2), false, ReasonRunning},
 		{"no slot", func(l *Ledger) { l.Decide(newAttempt("a", 1)); l.Decide(newAttempt("b", 2)) }, newAttempt("c", 3), false, ReasonNoSlot},
 		{"draining", func(l *Ledger) { l.Drain() }, newAttempt("a", 1), false, ReasonDraining},

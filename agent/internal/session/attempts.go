@@ -23,7 +23,8 @@ func (s *session) handleAssign(request *linkv1.Assign) {
 		if decision.Reason == ledger.ReasonRunning {
 			s.stopOlder(linkAttempt.Key())
 		}
-		s.deliverResult(&linkv1.Result{Attempt: linkAttempt, Outcome: linkv1.Outcome_OUTCOME_DECLINED, Reason: decision.Reason, Message: decision.Message})
+		s.deliverResult(&linkv1.Result{Attempt: linkAttempt, Outcome: linkv1.Outcome_OUTCOME_DECLINED, Reason: decision.Reason,
+			Message: decision.Message})
 	default:
 		s.resendResult(linkAttempt.Key())
 	}
@@ -45,7 +46,8 @@ func (s *session) startAttempt(request *linkv1.Assign) {
 		ProgressTimeout: request.GetProgressTimeout().AsDuration(),
 		Grace:           s.graceOrDefault(request.GetGrace()),
 	}
-	s.Log.Info("attempt starts", "task", linkAttempt.GetTask(), "uid", linkAttempt.GetTaskUid(), "attempt", linkAttempt.GetAttempt(), "epoch", linkAttempt.GetEpoch())
+	s.Log.Info("attempt starts", "task", linkAttempt.GetTask(), "uid", linkAttempt.GetTaskUid(), "attempt", linkAttempt.GetAttempt(), "epoch",
+		linkAttempt.GetEpoch())
 	s.Journal.Started(linkAttempt)
 	running := &runningAttempt{Attempt: attempt.New(limits, s.notify), grace: limits.Grace}
 	s.attempts[linkAttempt.Key()] = running
@@ -68,7 +70,8 @@ func (s *session) notify() {
 func (s *session) stopOlder(newer linkv1.AttemptKey) {
 	for key, running := range s.attempts {
 		if key.WorkKey == newer.WorkKey {
-			running.Stop(attempt.StopRequest{Outcome: linkv1.Outcome_OUTCOME_HANDED_BACK, Reason: "Superseded", Message: "the same work was assigned again", Grace: s.Grace})
+			running.Stop(attempt.StopRequest{Outcome: linkv1.Outcome_OUTCOME_HANDED_BACK, Reason: "Superseded",
+				Message: "the same work was assigned again", Grace: s.Grace})
 		}
 	}
 }

@@ -155,7 +155,8 @@ func (s *session) handleCancel(request *linkv1.Cancel) {
 	if running == nil {
 		return
 	}
-	stopRequest := attempt.StopRequest{Outcome: linkv1.Outcome_OUTCOME_CANCELLED, Reason: request.GetReason(), Message: "the operator cancelled it", Grace: s.graceOrDefault(request.GetGrace())}
+	stopRequest := attempt.StopRequest{Outcome: linkv1.Outcome_OUTCOME_CANCELLED, Reason: request.GetReason(),
+		Message: "the operator cancelled it", Grace: s.graceOrDefault(request.GetGrace())}
 	if request.GetHandBack() {
 		stopRequest.Outcome, stopRequest.Message = linkv1.Outcome_OUTCOME_HANDED_BACK, "the operator asked for it back"
 	}

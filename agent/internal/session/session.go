@@ -158,7 +158,8 @@ func Run(ctx context.Context, config Config, streams <-chan *connection.Stream) 
 	s.sendGoodbye()
 }
 
-// sendGoodbye proves to the operator that nothing runs here any more. No attempt is left, and each was finished by the end of its last process.
+// sendGoodbye proves to the operator that nothing runs here any more. No attempt is left, and each was finished by the end of its last
+// process.
 func (s *session) sendGoodbye() {
 	if s.welcomed {
 		s.stream.Send(&linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Goodbye{Goodbye: &linkv1.Goodbye{}}})
@@ -186,7 +187,8 @@ func (s *session) beginShutdown() {
 	s.Log.Info("stopping: what runs is handed back", "running", len(s.attempts))
 	s.stopping = true
 	s.ledger.Drain()
-	s.stopAttempts(attempt.StopRequest{Outcome: linkv1.Outcome_OUTCOME_HANDED_BACK, Reason: "AgentStopping", Message: "the agent is being stopped", Grace: s.Grace})
+	s.stopAttempts(attempt.StopRequest{Outcome: linkv1.Outcome_OUTCOME_HANDED_BACK, Reason: "AgentStopping",
+		Message: "the agent is being stopped", Grace: s.Grace})
 	s.sendCredit()
 	s.lastEndAt = s.Clock()
 }

@@ -27,7 +27,8 @@ func (s *session) runTimers() {
 	}
 	if s.drainDue && now >= s.drainAt {
 		s.drainDue = false
-		s.stopAttempts(attempt.StopRequest{Outcome: linkv1.Outcome_OUTCOME_HANDED_BACK, Reason: "Drained", Message: "the agent was drained", Grace: s.Grace})
+		s.stopAttempts(attempt.StopRequest{Outcome: linkv1.Outcome_OUTCOME_HANDED_BACK, Reason: "Drained", Message: "the agent was drained",
+			Grace: s.Grace})
 	}
 	s.resendResults(now)
 	s.abortIfStuck(now)

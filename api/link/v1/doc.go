@@ -1,6 +1,6 @@
-// Package linkv1 is the protocol between agents and the operator, generated from link.proto, with the few names that
-// both ends must agree on; and what replicas of the operator ask each other at the same port, from placement.proto. It promises to stay readable for programs of earlier versions: see the rules in link.proto
-// and the frozen copy in internal/link/testdata that a test compares it with.
+// Package linkv1 is the protocol between agents and the operator, generated from link.proto, with the few names that both ends must agree
+// on; and what replicas of the operator ask each other at the same port, from placement.proto. It promises to stay readable for programs of
+// earlier versions: see the rules in link.proto and the frozen copy in internal/link/testdata that a test compares it with.
 package linkv1
 
 // Protocol versions. An agent offers the highest it speaks, the operator answers with the highest that both do.

@@ -30,7 +30,8 @@ func (b Bundle) Build(ctx context.Context, source string, out io.Writer) error {
 	if b.Built() == nil {
 		return nil
 	}
-	if text, err := os.ReadFile(filepath.Join(source, "go.mod")); err != nil || !bytes.Contains(text, []byte("module "+devcluster.Module+"\n")) {
+	if text, err := os.ReadFile(filepath.Join(source, "go.mod")); err != nil ||
+		!bytes.Contains(text, []byte("module "+devcluster.Module+"\n")) {
 		return fmt.Errorf("%s is not the devcluster module: name its folder with --source", source)
 	}
 	waiting := func() { fmt.Fprintln(out, "another process is building Kubernetes; waiting for it") }

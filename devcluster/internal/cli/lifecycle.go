@@ -17,8 +17,10 @@ func optionFlags(command *cobra.Command) *cluster.Options {
 	options := &cluster.Options{}
 	flags := command.Flags()
 	flags.IntVar(&options.RealNodes, "real-nodes", 0, "nodes that run containers (needs root)")
-	flags.IntVar(&options.SimulatedNodes, "simulated-nodes", 0, "nodes whose pods only seem to run; beside real nodes they are tainted kwok.x-k8s.io/node=fake:NoSchedule")
-	flags.IntVar(&options.APIServers, "apiservers", 1, "API servers, 1 or 2; the second is context devcluster-2 and reaches etcd by the component etcd-link, which can be paused")
+	flags.IntVar(&options.SimulatedNodes, "simulated-nodes", 0,
+		"nodes whose pods only seem to run; beside real nodes they are tainted kwok.x-k8s.io/node=fake:NoSchedule")
+	flags.IntVar(&options.APIServers, "apiservers", 1,
+		"API servers, 1 or 2; the second is context devcluster-2 and reaches etcd by the component etcd-link, which can be paused")
 	flags.IntVar(&options.Port, "port", 0, "port of the API server on the loopback (default: a free one)")
 	flags.BoolVar(&options.Audit, "audit", false, "log who requested what: `devcluster logs audit`")
 	flags.BoolVar(&options.Fsync, "fsync", false, "have etcd write through to the disk, as in production (slower)")
@@ -86,7 +88,9 @@ func open(data string) (*cluster.Cluster, error) {
 	}
 	c, err := cluster.Open(path)
 	if err == nil && !c.Described() {
-		return nil, fmt.Errorf("the cluster in %s is only just being brought up: wait for `devcluster up`, or run `devcluster down` if that was killed", path)
+		return nil,
+			fmt.Errorf("the cluster in %s is only just being brought up: wait for `devcluster up`, or run `devcluster down` if that was killed",
+				path)
 	}
 	return c, err
 }

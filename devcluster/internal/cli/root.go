@@ -46,7 +46,8 @@ func Main() int {
 }
 
 func root() *cobra.Command {
-	command := &cobra.Command{Use: "devcluster", Short: "Real Kubernetes on this machine, for development", Long: about, SilenceErrors: true, SilenceUsage: true}
+	command := &cobra.Command{Use: "devcluster", Short: "Real Kubernetes on this machine, for development", Long: about, SilenceErrors: true,
+		SilenceUsage: true}
 	command.AddCommand(up(), down(), status(), kubeconfig(), run(), kubectl(), image(), logs(), build())
 	command.AddCommand(faults()...)
 	command.AddCommand(supervisor(), relayCommand())

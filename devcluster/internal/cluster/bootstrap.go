@@ -35,7 +35,8 @@ type flow struct {
 // flows keeps every component at the priority it has in any cluster.
 func flows() []flow {
 	all := []flow{
-		{Name: "kube-controller-manager", Level: "workload-high", Users: []string{"system:kube-controller-manager"}, Groups: []string{"system:serviceaccounts:kube-system"}},
+		{Name: "kube-controller-manager", Level: "workload-high", Users: []string{"system:kube-controller-manager"},
+			Groups: []string{"system:serviceaccounts:kube-system"}},
 		{Name: "kube-scheduler", Level: "workload-high", Users: []string{"system:kube-scheduler"}},
 		{Name: "kubelet", Level: "system", Groups: []string{"system:nodes"}},
 		{Name: "kube-proxy", Level: "system", Users: []string{"system:kube-proxy"}},

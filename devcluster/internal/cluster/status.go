@@ -26,7 +26,8 @@ func (c *Cluster) Status(ctx context.Context) (Status, error) {
 	status := Status{Data: c.Data, Server: c.Server(), Kubeconfig: c.Kubeconfig(), Nodes: c.nodes(ctx)}
 	var err error
 	status.Components, err = c.Components()
-	status.Healthy = len(status.Components) > 0 && !slices.ContainsFunc(status.Components, func(component Component) bool { return component.State != Running })
+	status.Healthy = len(status.Components) > 0 && !slices.ContainsFunc(status.Components,
+		func(component Component) bool { return component.State != Running })
 	return status, err
 }
 

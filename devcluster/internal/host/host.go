@@ -77,7 +77,8 @@ func Disk(folder string) error {
 		return fmt.Errorf("ask for free room in %s: %w", folder, err)
 	}
 	if free := stat.Bavail * uint64(stat.Bsize); free < need {
-		return fmt.Errorf("the disk of %s has %d MiB free and a cluster needs %d: free some, or name a folder on another disk with --data", folder, free>>20, need>>20)
+		return fmt.Errorf("the disk of %s has %d MiB free and a cluster needs %d: free some, or name a folder on another disk with --data",
+			folder, free>>20, need>>20)
 	}
 	return nil
 }
@@ -99,7 +100,8 @@ func FreePorts(n int, taken ...int) ([]int, error) {
 			return free, nil
 		}
 	}
-	return nil, fmt.Errorf("found only %d of %d free ports between %d and %d: stop something that listens there", len(free), n, firstPort, firstPort+ports)
+	return nil, fmt.Errorf("found only %d of %d free ports between %d and %d: stop something that listens there", len(free), n, firstPort,
+		firstPort+ports)
 }
 
 // PortFree checks a port that the user asked for.

@@ -26,7 +26,8 @@ func Claim(id string, realNodes int) (Plan, error) {
 			return plan, plan.build(realNodes)
 		}
 	}
-	return Plan{}, fmt.Errorf("every range from 10.%d.0.0/16 to 10.%d.0.0/16 is in use: run `devcluster down` for clusters you no longer need", firstNumber, firstNumber+numbers-1)
+	return Plan{}, fmt.Errorf("every range from 10.%d.0.0/16 to 10.%d.0.0/16 is in use: run `devcluster down` for clusters you no longer need",
+		firstNumber, firstNumber+numbers-1)
 }
 
 // prefixes are all that the machine has an address in or a route to, except the default route.

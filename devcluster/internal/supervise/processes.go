@@ -58,8 +58,8 @@ func Launch(data string, role Role) (int, error) {
 // appears is how long a new process may take on a busy machine until its arguments can be read.
 const appears = 30 * time.Second
 
-// visible waits until the arguments of a process can be read, or the process is gone. The kernel reports that a program was started before it has
-// put its arguments in place. Until then Find does not know the supervisor, and `down` would leave it behind.
+// visible waits until the arguments of a process can be read, or the process is gone. The kernel reports that a program was started before
+// it has put its arguments in place. Until then Find does not know the supervisor, and `down` would leave it behind.
 func visible(pid int, within time.Duration) bool {
 	for deadline := time.Now().Add(within); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		process, err := procfs.NewProc(pid)

@@ -23,7 +23,8 @@ import (
 // listThreshold is how many contents have to be missing before they are listed instead of read one by one.
 const listThreshold = 4
 
-// New returns a client that reads the contents of ConfigMaps and Services on demand. The inner client reads from a cache, live from the API server.
+// New returns a client that reads the contents of ConfigMaps and Services on demand. The inner client reads from a cache, live from the API
+// server.
 func New(inner client.Client, live client.Reader) client.Client {
 	return &onDemandClient{Client: inner, live: live, contents: newContentCache(maxContentBytes)}
 }

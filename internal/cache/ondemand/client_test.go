@@ -95,7 +95,8 @@ func TestContentsAreReadOncePerVersion(t *testing.T) {
 }
 
 func TestServicesAreReadOnDemand(t *testing.T) {
-	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "s", UID: "s"}, Spec: corev1.ServiceSpec{ClusterIP: "None"}}
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "s", UID: "s"},
+		Spec: corev1.ServiceSpec{ClusterIP: "None"}}
 	c := newCluster(t, service)
 	for range 2 {
 		found := &corev1.Service{}

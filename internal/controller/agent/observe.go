@@ -42,8 +42,8 @@ func (r *reconciler) observe(ctx context.Context, agent *v1alpha1.Agent) (snapsh
 	return snapshot, nil
 }
 
-// endedProcesses returns the processes that may hold work and are known to have ended, so that their work can continue elsewhere. The cache is
-// sufficient proof: a process that has ended does not return.
+// endedProcesses returns the processes that may hold work and are known to have ended, so that their work can continue elsewhere. The cache
+// is sufficient proof: a process that has ended does not return.
 func (s snapshot) endedProcesses() []dispatch.Process {
 	if s.pod == nil {
 		return nil

@@ -67,31 +67,37 @@ func linkedCondition(agent *v1alpha1.Agent, snapshot snapshot) metav1.Condition 
 
 // readyCondition decides whether the agent takes work and, if not, what has to happen first.
 func readyCondition(agent *v1alpha1.Agent, snapshot snapshot) (v1alpha1.AgentPhase, metav1.Condition) {
-	notReady := func(phase v1alpha1.AgentPhase, reason v1alpha1.Reason, format string, arguments ...any) (v1alpha1.AgentPhase, metav1.Condition) {
+	notReady := func(phase v1alpha1.AgentPhase, reason v1alpha1.Reason, format string, arguments ...any) (v1alpha1.AgentPhase,
+		metav1.Condition) {
 		return phase, v1alpha1.NotReady(agent.Generation, reason, fmt.Sprintf(format, arguments...))
 	}
 	switch {
 	case snapshot.swarm == nil:
-		return notReady(v1alpha1.AgentPending, v1alpha1.ReasonSwarmNotFound, "there is no Swarm %q in namespace %q: Agents are made by their Swarm", agent.Spec.SwarmRef.Name, agent.Namespace)
+		return notReady(v1alpha1.AgentPending, v1alpha1.ReasonSwarmNotFound,
+			"there is no Swarm %q in namespace %q: Agents are made by their Swarm", agent.Spec.SwarmRef.Name, agent.Namespace)
 	case !hasType(snapshot.swarm, agent.Spec.Type):
-		return notReady(v1alpha1.AgentPending, v1alpha1.ReasonTypeNotFound, "Swarm %q has no agent type %q: add it, or delete this Agent", snapshot.swarm.Name, agent.Spec.Type)
+		return notReady(v1alpha1.AgentPending, v1alpha1.ReasonTypeNotFound, "Swarm %q has no agent type %q: add it, or delete this Agent",
+			snapshot.swarm.Name, agent.Spec.Type)
 	case snapshot.view.Linked && snapshot.view.Leaving:
 		return notReady(v1alpha1.AgentRunning, v1alpha1.ReasonDraining, "the agent finishes what it holds and gets nothing new")
 	case snapshot.view.Linked:
 		return v1alpha1.AgentRunning, v1alpha1.Ready(agent.Generation, v1alpha1.ReasonLinked, "the agent is linked and takes work")
 	case snapshot.pod == nil:
-		return notReady(v1alpha1.AgentPending, v1alpha1.ReasonPodPending, "there is no pod %q yet: see the events of StatefulSet %s-%s", agent.Name, agent.Spec.SwarmRef.Name, agent.Spec.Type)
+		return notReady(v1alpha1.AgentPending, v1alpha1.ReasonPodPending, "there is no pod %q yet: see the events of StatefulSet %s-%s",
+			agent.Name, agent.Spec.SwarmRef.Name, agent.Spec.Type)
 	}
 	if failure := podFailure(snapshot.pod); failure != "" {
 		return notReady(v1alpha1.AgentFailed, v1alpha1.ReasonPodFailed, "%s", failure)
 	}
-	if condition := meta.FindStatusCondition(agent.Status.Conditions, v1alpha1.ConditionReady); condition != nil && remainsFailed(agent, snapshot.pod) {
+	if condition := meta.FindStatusCondition(agent.Status.Conditions,
+		v1alpha1.ConditionReady); condition != nil && remainsFailed(agent, snapshot.pod) {
 		return v1alpha1.AgentFailed, *condition
 	}
 	if pending := pendingReason(snapshot.pod); pending != "" {
 		return notReady(v1alpha1.AgentPending, v1alpha1.ReasonPodPending, "%s", pending)
 	}
-	return notReady(v1alpha1.AgentPending, v1alpha1.ReasonLinkPending, "the pod runs, but the agent has not connected to the operator: see kubectl logs %s", agent.Name)
+	return notReady(v1alpha1.AgentPending, v1alpha1.ReasonLinkPending,
+		"the pod runs, but the agent has not connected to the operator: see kubectl logs %s", agent.Name)
 }
 
 // remainsFailed keeps the failed phase of a pod that is running between crashes: it has yet to link.
@@ -117,7 +123,8 @@ func pendingReason(pod *corev1.Pod) string {
 	return "the pod is starting"
 }
 
-// maxStatusPeers limits the peers in the status. With all of them, a mesh of 1,000 would store 60 MB, and again for each change of its size.
+// maxStatusPeers limits the peers in the status. With all of them, a mesh of 1,000 would store 60 MB, and again for each change of its
+// size.
 const maxStatusPeers = 64
 
 // peerNames returns the first peers of this agent, in the order of the topology.

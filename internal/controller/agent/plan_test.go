@@ -25,7 +25,8 @@ func newSwarm(topology v1alpha1.Topology) *v1alpha1.Swarm {
 	return &v1alpha1.Swarm{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "research"},
 		Spec:       v1alpha1.SwarmSpec{Topology: topology, Agents: []v1alpha1.AgentType{{Type: "coder"}, {Type: v1alpha1.AgentTypeCoordinator}}},
-		Status:     v1alpha1.SwarmStatus{Types: []v1alpha1.AgentTypeStatus{{Type: "coder", Desired: 2}, {Type: v1alpha1.AgentTypeCoordinator, Desired: 1}}},
+		Status: v1alpha1.SwarmStatus{Types: []v1alpha1.AgentTypeStatus{{Type: "coder", Desired: 2},
+			{Type: v1alpha1.AgentTypeCoordinator, Desired: 1}}},
 	}
 }
 
@@ -69,25 +70,37 @@ func TestPhaseAndReadyCondition(t *testing.T) {
 		message string
 	}{
 		{"no such swarm", newAgent(), snapshot{}, v1alpha1.AgentPending, v1alpha1.ReasonSwarmNotFound, `no Swarm "research"`},
-		{"no such type", newAgent(), snapshot{swarm: &v1alpha1.Swarm{}}, v1alpha1.AgentPending, v1alpha1.ReasonTypeNotFound, `no agent type "coder"`},
+		{"no such type", newAgent(), snapshot{swarm: &v1alpha1.Swarm{}}, v1alpha1.AgentPending, v1alpha1.ReasonTypeNotFound,
+			`no agent type "coder"`},
 		{"no pod yet", newAgent(), snapshot{swarm: mesh}, v1alpha1.AgentPending, v1alpha1.ReasonPodPending, "StatefulSet research-coder"},
-		{"the pod starts", newAgent(), snapshot{swarm: mesh, pod: runningPod(withWaitingContainer("ContainerCreating"))}, v1alpha1.AgentPending, v1alpha1.ReasonPodPending, "starting"},
+		{"the pod starts", newAgent(), snapshot{swarm: mesh, pod: runningPod(withWaitingContainer("ContainerCreating"))}, v1alpha1.AgentPending,
+			v1alpha1.ReasonPodPending, "starting"},
 		{"no node takes the pod", newAgent(), snapshot{swarm: mesh, pod: runningPod(func(pod *corev1.Pod) {
 			pod.Status.Phase = corev1.PodPending
-			pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "0/3 nodes are available"}}
+			pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse,
+				Message: "0/3 nodes are available"}}
 		})}, v1alpha1.AgentPending, v1alpha1.ReasonPodPending, "0/3 nodes are available"},
-		{"an image that does not exist", newAgent(), snapshot{swarm: mesh, pod: runningPod(withWaitingContainer("ImagePullBackOff"))}, v1alpha1.AgentFailed, v1alpha1.ReasonPodFailed, "example/coder:1"},
-		{"a crash loop", newAgent(), snapshot{swarm: mesh, pod: runningPod(withWaitingContainer("CrashLoopBackOff"))}, v1alpha1.AgentFailed, v1alpha1.ReasonPodFailed, "see its logs"},
-		{"ended between two crashes", newAgent(), snapshot{swarm: mesh, pod: runningPod(withTerminatedInitContainer(2, 3))}, v1alpha1.AgentFailed, v1alpha1.ReasonPodFailed, "it last ended with code 2"},
-		{"ended once", newAgent(), snapshot{swarm: mesh, pod: runningPod(withTerminatedInitContainer(2, 0))}, v1alpha1.AgentPending, v1alpha1.ReasonPodPending, "starting"},
-		{"done, and started again", newAgent(), snapshot{swarm: mesh, pod: runningPod(withTerminatedInitContainer(0, 1))}, v1alpha1.AgentPending, v1alpha1.ReasonPodPending, "starting"},
+		{"an image that does not exist", newAgent(), snapshot{swarm: mesh, pod: runningPod(withWaitingContainer("ImagePullBackOff"))},
+			v1alpha1.AgentFailed, v1alpha1.ReasonPodFailed, "example/coder:1"},
+		{"a crash loop", newAgent(), snapshot{swarm: mesh, pod: runningPod(withWaitingContainer("CrashLoopBackOff"))}, v1alpha1.AgentFailed,
+			v1alpha1.ReasonPodFailed, "see its logs"},
+		{"ended between two crashes", newAgent(), snapshot{swarm: mesh, pod: runningPod(withTerminatedInitContainer(2, 3))}, v1alpha1.AgentFailed,
+			v1alpha1.ReasonPodFailed, "it last ended with code 2"},
+		{"ended once", newAgent(), snapshot{swarm: mesh, pod: runningPod(withTerminatedInitContainer(2, 0))}, v1alpha1.AgentPending,
+			v1alpha1.ReasonPodPending, "starting"},
+		{"done, and started again", newAgent(), snapshot{swarm: mesh, pod: runningPod(withTerminatedInitContainer(0, 1))}, v1alpha1.AgentPending,
+			v1alpha1.ReasonPodPending, "starting"},
 		{"up between two crashes", wasFailed, snapshot{swarm: mesh, pod: runningPod(func(pod *corev1.Pod) {
 			pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "agent", RestartCount: 3}}
 		})}, v1alpha1.AgentFailed, v1alpha1.ReasonPodFailed, "it crashes"},
-		{"the pod runs and the agent is silent", newAgent(), snapshot{swarm: mesh, pod: runningPod(nil)}, v1alpha1.AgentPending, v1alpha1.ReasonLinkPending, "kubectl logs"},
-		{"linked", newAgent(), snapshot{swarm: mesh, pod: runningPod(nil), view: dispatch.AgentView{Linked: true}}, v1alpha1.AgentRunning, v1alpha1.ReasonLinked, "takes work"},
-		{"linked after failing", wasFailed, snapshot{swarm: mesh, pod: runningPod(nil), view: dispatch.AgentView{Linked: true}}, v1alpha1.AgentRunning, v1alpha1.ReasonLinked, "takes work"},
-		{"about to leave", newAgent(), snapshot{swarm: mesh, pod: runningPod(nil), view: dispatch.AgentView{Linked: true, Leaving: true}}, v1alpha1.AgentRunning, v1alpha1.ReasonDraining, "nothing new"},
+		{"the pod runs and the agent is silent", newAgent(), snapshot{swarm: mesh, pod: runningPod(nil)}, v1alpha1.AgentPending,
+			v1alpha1.ReasonLinkPending, "kubectl logs"},
+		{"linked", newAgent(), snapshot{swarm: mesh, pod: runningPod(nil), view: dispatch.AgentView{Linked: true}}, v1alpha1.AgentRunning,
+			v1alpha1.ReasonLinked, "takes work"},
+		{"linked after failing", wasFailed, snapshot{swarm: mesh, pod: runningPod(nil), view: dispatch.AgentView{Linked: true}},
+			v1alpha1.AgentRunning, v1alpha1.ReasonLinked, "takes work"},
+		{"about to leave", newAgent(), snapshot{swarm: mesh, pod: runningPod(nil), view: dispatch.AgentView{Linked: true, Leaving: true}},
+			v1alpha1.AgentRunning, v1alpha1.ReasonDraining, "nothing new"},
 	} {
 		t.Run(c.why, func(t *testing.T) {
 			got := plan(c.agent, c.world)
@@ -108,7 +121,8 @@ func TestHeartbeatIsWrittenOnlyWhenTheLinkChanges(t *testing.T) {
 	agent := newAgent(v1alpha1.Linked(1))
 	agent.Status.LastHeartbeat = first.Status.LastHeartbeat
 	linked.LastHeard = heard.Add(time.Hour)
-	if later := plan(agent, snapshot{swarm: newSwarm(v1alpha1.TopologyMesh), pod: runningPod(nil), view: linked}); !later.Status.LastHeartbeat.Time.Equal(heard) {
+	if later := plan(agent, snapshot{swarm: newSwarm(v1alpha1.TopologyMesh), pod: runningPod(nil),
+		view: linked}); !later.Status.LastHeartbeat.Time.Equal(heard) {
 		t.Errorf("got %v while nothing changed", later.Status.LastHeartbeat)
 	}
 	linked.Linked = false
@@ -166,7 +180,8 @@ func TestStatusNamesTheLinkedPodAndItsLease(t *testing.T) {
 	} {
 		got := plan(agent, snapshot{swarm: newSwarm(v1alpha1.TopologyMesh), pod: successor, view: c.view}).Status
 		if got.LinkedPodUID != c.pod || got.LinkedProcess != c.process || got.LeaseSeconds != c.leases || got.PodUID != "p1" {
-			t.Errorf("%s: linked process %q of pod %q with a lease of %d s, pod %q", reason, got.LinkedProcess, got.LinkedPodUID, got.LeaseSeconds, got.PodUID)
+			t.Errorf("%s: linked process %q of pod %q with a lease of %d s, pod %q", reason, got.LinkedProcess, got.LinkedPodUID, got.LeaseSeconds,
+				got.PodUID)
 		}
 	}
 }
@@ -178,7 +193,8 @@ func TestProcessesThatHaveEnded(t *testing.T) {
 			Terminated: &corev1.ContainerStateTerminated{ContainerID: "containerd://1", Reason: "Error", Message: "q1"},
 		}}}
 	})
-	ended, lives, elsewhere := dispatch.Process{PodUID: "p1", ID: "q1"}, dispatch.Process{PodUID: "p1", ID: "q2"}, dispatch.Process{PodUID: "p0", ID: "q1"}
+	ended, lives, elsewhere := dispatch.Process{PodUID: "p1", ID: "q1"}, dispatch.Process{PodUID: "p1", ID: "q2"},
+		dispatch.Process{PodUID: "p0", ID: "q1"}
 	view := dispatch.AgentView{Holders: []dispatch.Process{lives, ended, elsewhere}}
 	if got := (snapshot{pod: pod, view: view}).endedProcesses(); !slices.Equal(got, []dispatch.Process{ended}) {
 		t.Errorf("ended: %v", got)

@@ -36,13 +36,15 @@ func podFailure(pod *corev1.Pod) string {
 func containerFailure(container *corev1.ContainerStatus) string {
 	// Between two crashes the kubelet may show how the last one ended during the back-off.
 	if ended := container.State.Terminated; ended != nil && ended.ExitCode != 0 && container.RestartCount > 0 {
-		return fmt.Sprintf("container %q (image %s) crashes: see its logs; it last ended with code %d", container.Name, container.Image, ended.ExitCode)
+		return fmt.Sprintf("container %q (image %s) crashes: see its logs; it last ended with code %d", container.Name, container.Image,
+			ended.ExitCode)
 	}
 	waiting := container.State.Waiting
 	if waiting == nil || failedWaitingReasons[waiting.Reason] == "" {
 		return ""
 	}
-	message := fmt.Sprintf("container %q (image %s) is in %s: %s", container.Name, container.Image, waiting.Reason, failedWaitingReasons[waiting.Reason])
+	message := fmt.Sprintf("container %q (image %s) is in %s: %s", container.Name, container.Image, waiting.Reason,
+		failedWaitingReasons[waiting.Reason])
 	if last := container.LastTerminationState.Terminated; last != nil {
 		message += fmt.Sprintf("; it last ended with code %d", last.ExitCode)
 	}

@@ -77,8 +77,8 @@ func agentOfPod(_ context.Context, pod client.Object) []types.NamespacedName {
 	return []types.NamespacedName{client.ObjectKeyFromObject(pod)}
 }
 
-// membershipChanged passes the changes of a swarm that its agents show. A swarm's status changes often, and each change that passes reconciles
-// all of its agents.
+// membershipChanged passes the changes of a swarm that its agents show. A swarm's status changes often, and each change that passes
+// reconciles all of its agents.
 func membershipChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(update event.UpdateEvent) bool {
 		before, after := update.ObjectOld.(*v1alpha1.Swarm), update.ObjectNew.(*v1alpha1.Swarm)

@@ -90,7 +90,8 @@ func parseRefusal(err error) (refusal, bool) {
 	case err == nil:
 		return refusal{}, false
 	case strings.Contains(err.Error(), "more than one PodDisruptionBudget"): // has no code or reason of its own
-		return refusal{reason: "several PodDisruptionBudgets cover one pod, and evictions are refused then: leave one", severalBudgets: true}, true
+		return refusal{reason: "several PodDisruptionBudgets cover one pod, and evictions are refused then: leave one", severalBudgets: true},
+			true
 	}
 	// An overloaded API server refuses with the same code, but names no budget.
 	cause, is := apierrors.StatusCause(err, policyv1.DisruptionBudgetCause)
@@ -109,9 +110,11 @@ func (c *controller) recordMove(ctx context.Context, t target, pod *corev1.Pod, 
 	t.state.lastMove = t.now
 	t.state.removedPods[pod.UID] = t.now
 	t.state.pendingEvents = append(t.state.pendingEvents, pendingEvent{
-		eventType: corev1.EventTypeNormal, reason: podRescheduled, related: &corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
-		note: fmt.Sprintf("pod %s goes from %s to %s nodes: %s", pod.Name, move.From, move.To, move.Reason),
+		eventType: corev1.EventTypeNormal, reason: podRescheduled,
+		related: &corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
+		note:    fmt.Sprintf("pod %s goes from %s to %s nodes: %s", pod.Name, move.From, move.To, move.Reason),
 	})
 	c.metrics.moves.WithLabelValues(string(move.Verb), string(move.From), string(move.To)).Inc()
-	log.FromContext(ctx).Info("took a pod away", "pod", types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}.String(), "verb", move.Verb, "from", move.From, "to", move.To, "reason", move.Reason)
+	log.FromContext(ctx).Info("took a pod away", "pod", types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}.String(), "verb",
+		move.Verb, "from", move.From, "to", move.To, "reason", move.Reason)
 }

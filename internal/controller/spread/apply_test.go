@@ -95,7 +95,8 @@ func TestSeveralBudgetsAreReportedAndRetriedSlowly(t *testing.T) {
 		s.mustReconcile()
 	}
 	s.expectStatus("BlockedByPDB", "on-demand:10,spot:0")
-	if len(s.recorded) != 1 || s.recorded[0].reason != "ConfigurationError" || s.recorded[0].eventType != "Warning" || !strings.Contains(s.recorded[0].note, "leave one") {
+	if len(s.recorded) != 1 || s.recorded[0].reason != "ConfigurationError" || s.recorded[0].eventType != "Warning" ||
+		!strings.Contains(s.recorded[0].note, "leave one") {
 		t.Errorf("told %+v", s.recorded)
 	}
 	s.startLeader()
@@ -239,7 +240,8 @@ func TestAWorkloadThatAdmissionNeverSees(t *testing.T) {
 func TestWindowsOfTheNamespace(t *testing.T) {
 	s := newMisplacedHarness(t)
 	s.setNamespaceWindows("0 3 * * * for 1h")
-	if got := s.mustReconcile(); got != kit.RequeueAfter(s.clock.Truncate(24*time.Hour).Add(27*time.Hour).Sub(s.clock), "Rebalancing") || s.countMoves() > 0 {
+	if got := s.mustReconcile(); got != kit.RequeueAfter(s.clock.Truncate(24*time.Hour).Add(27*time.Hour).Sub(s.clock), "Rebalancing") ||
+		s.countMoves() > 0 {
 		t.Errorf("%+v, written %v", got, s.writes)
 	}
 	s.setNamespaceWindows("at night")

@@ -47,14 +47,15 @@ func (c *controller) constraints(ctx context.Context, t target) (constraints, er
 	return result, nil
 }
 
-// windowsText returns the text that defines when Ready pods may be moved: that of the workload, its namespace, or the configuration, in this
-// order.
+// windowsText returns the text that defines when Ready pods may be moved: that of the workload, its namespace, or the configuration, in
+// this order.
 func (c *controller) windowsText(ctx context.Context, t target) (string, error) {
 	if t.spec.Windows != "" {
 		return t.spec.Windows, nil
 	}
 	namespace := &corev1.Namespace{}
-	if err := c.client.Get(ctx, client.ObjectKey{Name: t.Key.Namespace}, namespace, client.UnsafeDisableDeepCopy); client.IgnoreNotFound(err) != nil {
+	if err := c.client.Get(ctx, client.ObjectKey{Name: t.Key.Namespace}, namespace,
+		client.UnsafeDisableDeepCopy); client.IgnoreNotFound(err) != nil {
 		return "", fmt.Errorf("read namespace %q: %w", t.Key.Namespace, err)
 	}
 	if own := strings.TrimSpace(namespace.Annotations[c.settings.Key(v1alpha1.SpreadWindows)]); own != "" {

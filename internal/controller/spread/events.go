@@ -25,8 +25,8 @@ type pendingEvent struct {
 	related                 *corev1.ObjectReference // nil for the workload alone
 }
 
-// publishEvents emits pending events, and one for a status that differs from the last one reported: by this process or, before it started, in the
-// annotations.
+// publishEvents emits pending events, and one for a status that differs from the last one reported: by this process or, before it started,
+// in the annotations.
 func (c *controller) publishEvents(t target, previousStatus string, plan Plan) {
 	state := t.state
 	before, status := state.reportedStatus, plan.statusText()
@@ -37,7 +37,8 @@ func (c *controller) publishEvents(t target, previousStatus string, plan Plan) {
 		state.pendingEvents = append(state.pendingEvents, statusEvents(plan)...)
 	}
 	if bound := plan.Decision.ImmovablePods; bound != "" && bound != state.reportedImmovable {
-		state.pendingEvents = append(state.pendingEvents, pendingEvent{eventType: corev1.EventTypeWarning, reason: configurationError, note: bound})
+		state.pendingEvents = append(state.pendingEvents, pendingEvent{eventType: corev1.EventTypeWarning, reason: configurationError,
+			note: bound})
 	}
 	for _, event := range state.pendingEvents {
 		c.emit(t.Workload, event)
@@ -50,7 +51,8 @@ func statusEvents(plan Plan) []pendingEvent {
 	decision := plan.Decision
 	switch {
 	case decision.Status == engine.Invalid:
-		return []pendingEvent{{eventType: corev1.EventTypeWarning, reason: configurationError, note: fmt.Sprintf("%s (%s)", plan.Problem, decision.Reason)}}
+		return []pendingEvent{{eventType: corev1.EventTypeWarning, reason: configurationError,
+			note: fmt.Sprintf("%s (%s)", plan.Problem, decision.Reason)}}
 	case plan.Problem != "":
 		return []pendingEvent{{eventType: corev1.EventTypeWarning, reason: configurationError, note: plan.Problem}}
 	case decision.Status == engine.SpotUnavailable:

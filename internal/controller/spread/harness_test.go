@@ -35,7 +35,8 @@ import (
 
 var settings = snapshot.Settings{
 	Prefix: "swarm.io/", Spot: []snapshot.Label{{Key: "class", Value: "spot"}}, OnDemand: []snapshot.Label{{Key: "class", Value: "on-demand"}},
-	Notices: []string{"going"}, Provisioner: snapshot.ProvisionerNone, PendingDeadline: time.Minute, Cooldown: 10 * time.Second, Step: intstr.FromInt32(2),
+	Notices: []string{"going"}, Provisioner: snapshot.ProvisionerNone, PendingDeadline: time.Minute, Cooldown: 10 * time.Second,
+	Step: intstr.FromInt32(2),
 }
 
 // A stage is an in-memory cluster with one Deployment and its keeper. Tests control the time.
@@ -75,7 +76,8 @@ func newHarness(t *testing.T, replicas int32) *harness {
 			t.Fatal(err)
 		}
 	}
-	s.cluster = fake.NewClientBuilder().WithScheme(known).WithObjects(newDeployment(replicas), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "demo"}}).Build()
+	s.cluster = fake.NewClientBuilder().WithScheme(known).WithObjects(newDeployment(replicas),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "demo"}}).Build()
 	for n := range 2 {
 		s.addNode(fmt.Sprintf("spot-%d", n), engine.Spot)
 		s.addNode(fmt.Sprintf("on-demand-%d", n), engine.OnDemand)
@@ -114,7 +116,8 @@ func (s *harness) startLeader() {
 			}
 			return s.recordRemoval("delete", object.GetName(), *only.UID)
 		},
-		SubResourceCreate: func(_ context.Context, _ client.Client, _ string, object, body client.Object, _ ...client.SubResourceCreateOption) error {
+		SubResourceCreate: func(_ context.Context, _ client.Client, _ string, object, body client.Object,
+			_ ...client.SubResourceCreateOption) error {
 			return s.recordRemoval("evict", object.GetName(), *body.(*policyv1.Eviction).DeleteOptions.Preconditions.UID)
 		},
 		Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
@@ -129,7 +132,8 @@ func (s *harness) startLeader() {
 		},
 	})
 	c := &controller{
-		client: watched, listPods: s.listPods, recorder: s, settings: settings, allocator: s, coverage: s, states: newStateStore(settings), now: func() time.Time { return s.clock },
+		client: watched, listPods: s.listPods, recorder: s, settings: settings, allocator: s, coverage: s, states: newStateStore(settings),
+		now:      func() time.Time { return s.clock },
 		triggers: map[v1alpha1.WorkloadKind]*kit.Trigger{v1alpha1.WorkloadDeployment: {}, v1alpha1.WorkloadStatefulSet: {}},
 	}
 	c.nodes = &nodeTracker{settings: settings, cachedReader: s.cluster, liveReader: s.cluster, onChange: c.triggerAll, now: c.now}
@@ -230,7 +234,8 @@ func (s *harness) pod(name string) *corev1.Pod {
 func (s *harness) addNode(name string, class engine.Class) {
 	s.t.Helper()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"class": string(class)}}}
-	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(s.clock.Add(-time.Hour))}}
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue,
+		LastTransitionTime: metav1.NewTime(s.clock.Add(-time.Hour))}}
 	s.create(node)
 	if s.reconciler != nil {
 		if _, err := s.nodes.Reconcile(s.t.Context(), node); err != nil {
@@ -257,7 +262,8 @@ func (s *harness) createPods() {
 		pod.Spec.SchedulingGates = s.gates
 		if policy := s.settings.Spec(workload).Policy; s.covered && !s.webhookDown && policy != nil {
 			number := s.number(workload, *policy)
-			pod.Annotations = map[string]string{"swarm.io/spread-number": strconv.Itoa(number), "swarm.io/spread-class": string(s.classes.ClassFor(*policy, number))}
+			pod.Annotations = map[string]string{"swarm.io/spread-number": strconv.Itoa(number),
+				"swarm.io/spread-class": string(s.classes.ClassFor(*policy, number))}
 		}
 		s.create(pod)
 	}
@@ -284,7 +290,8 @@ func (s *harness) number(workload workloads.Workload, policy engine.Policy) int 
 
 func newPod(name string, at time.Time) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "demo", Name: name, UID: types.UID(name), CreationTimestamp: metav1.NewTime(at), Labels: map[string]string{"pod-template-hash": "1", "app": "web"},
+		Namespace: "demo", Name: name, UID: types.UID(name), CreationTimestamp: metav1.NewTime(at),
+		Labels:          map[string]string{"pod-template-hash": "1", "app": "web"},
 		OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web-1", UID: "1", Controller: new(true)}},
 	}}
 }
@@ -331,7 +338,8 @@ func (s *harness) openNode(class engine.Class) string {
 func (s *harness) deleteRemoved() {
 	s.t.Helper()
 	for name := range s.removed {
-		if err := s.cluster.Delete(s.t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: name}}); client.IgnoreNotFound(err) != nil {
+		if err := s.cluster.Delete(s.t.Context(),
+			&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: name}}); client.IgnoreNotFound(err) != nil {
 			s.t.Fatal(err)
 		}
 	}
@@ -387,9 +395,11 @@ func (s *harness) expectStatus(status, current string) {
 
 // Responses of the API server.
 var (
-	errBudgetExhausted = &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: 429, Reason: metav1.StatusReasonTooManyRequests,
+	errBudgetExhausted = &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: 429,
+		Reason:  metav1.StatusReasonTooManyRequests,
 		Message: "Cannot evict pod as it would violate the pod's disruption budget.",
-		Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: policyv1.DisruptionBudgetCause, Message: "The disruption budget all needs 10 healthy pods and has 10 currently"}}}}}
+		Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: policyv1.DisruptionBudgetCause,
+			Message: "The disruption budget all needs 10 healthy pods and has 10 currently"}}}}}
 	errBusy           = apierrors.NewTooManyRequests("too many requests, please try again later", 1)
 	errInternal       = apierrors.NewInternalError(errors.New("etcdserver: leader changed"))
 	errDown           = errors.New("the network is down")

@@ -17,13 +17,16 @@ type metrics struct {
 
 var (
 	workloadsDesc = prometheus.NewDesc("swarm_spread_workloads", "Workloads that are spread, by their status.", []string{"status"}, nil)
-	podsDesc      = prometheus.NewDesc("swarm_spread_pods", "Pods of workloads that are spread, by class of nodes, as wanted and as they are.", []string{"class", "state"}, nil)
-	nodesDesc     = prometheus.NewDesc("swarm_spread_nodes", "Nodes by class, and by whether their labels say so.", []string{"class", "labels"}, nil)
+	podsDesc      = prometheus.NewDesc("swarm_spread_pods", "Pods of workloads that are spread, by class of nodes, as wanted and as they are.",
+		[]string{"class", "state"}, nil)
+	nodesDesc = prometheus.NewDesc("swarm_spread_nodes", "Nodes by class, and by whether their labels say so.", []string{"class", "labels"},
+		nil)
 )
 
 func newMetrics(registry prometheus.Registerer, memories *stateStore, nodes *nodeTracker) *metrics {
 	m := &metrics{states: memories, nodes: nodes, moves: promauto.With(registry).NewCounterVec(prometheus.CounterOpts{
-		Name: "swarm_spread_moves_total", Help: "Pods that were taken away, so that their replacement comes up elsewhere."}, []string{"verb", "from", "to"})}
+		Name: "swarm_spread_moves_total", Help: "Pods that were taken away, so that their replacement comes up elsewhere."},
+		[]string{"verb", "from", "to"})}
 	registry.MustRegister(m)
 	return m
 }

@@ -194,8 +194,8 @@ func (n *nodeTracker) notify() {
 	})
 }
 
-// snapshotFor returns the landscape for some pods. The cache may have a pod before its node, and a pod without a node would be moved, so that
-// an unknown node is looked up past the cache.
+// snapshotFor returns the landscape for some pods. The cache may have a pod before its node, and a pod without a node would be moved, so
+// that an unknown node is looked up past the cache.
 func (n *nodeTracker) snapshotFor(ctx context.Context, pods []*corev1.Pod) (nodeSnapshot, error) {
 	snap, err := n.load(ctx)
 	if err != nil {

@@ -15,7 +15,8 @@ import (
 
 func readyNode(name string, class engine.Class, edits ...func(*corev1.Node)) *corev1.Node {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"class": string(class)}}}
-	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(noon)}}
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue,
+		LastTransitionTime: metav1.NewTime(noon)}}
 	for _, edit := range edits {
 		edit(node)
 	}
@@ -59,7 +60,8 @@ func TestNodeAvailability(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			later := noon.Add(time.Hour)
-			n := &nodeTracker{settings: settings, onChange: func() {}, now: func() time.Time { return later }, current: &nodeSnapshot{byName: map[string]snapshot.Node{}}, deletedNodes: map[string]bool{}}
+			n := &nodeTracker{settings: settings, onChange: func() {}, now: func() time.Time { return later },
+				current: &nodeSnapshot{byName: map[string]snapshot.Node{}}, deletedNodes: map[string]bool{}}
 			if test.before != nil {
 				n.current = &nodeSnapshot{byName: map[string]snapshot.Node{"n": settings.Node(test.before)}}
 				if passes := n.nodeChanged().Update(event.UpdateEvent{ObjectOld: test.before, ObjectNew: test.after}); passes != test.heard {
@@ -106,7 +108,8 @@ func TestInterruptionTimeIsRecordedOnce(t *testing.T) {
 func TestLeaderStartsWithNodeConditions(t *testing.T) {
 	s := newHarness(t, 1)
 	view, err := s.nodes.load(t.Context())
-	if want := s.clock.Add(-time.Hour); err != nil || len(view.byName) != 4 || !view.spotAvailableAt.Equal(want) || !view.onDemandAvailableAt.Equal(want) {
+	if want := s.clock.Add(-time.Hour); err != nil || len(view.byName) != 4 || !view.spotAvailableAt.Equal(want) ||
+		!view.onDemandAvailableAt.Equal(want) {
 		t.Errorf("%+v: %v", view, err)
 	}
 }
@@ -114,7 +117,8 @@ func TestLeaderStartsWithNodeConditions(t *testing.T) {
 func TestNodeChangesAreBatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		calls := 0
-		n := &nodeTracker{settings: settings, onChange: func() { calls++ }, now: time.Now, current: &nodeSnapshot{byName: map[string]snapshot.Node{}}, deletedNodes: map[string]bool{}}
+		n := &nodeTracker{settings: settings, onChange: func() { calls++ }, now: time.Now,
+			current: &nodeSnapshot{byName: map[string]snapshot.Node{}}, deletedNodes: map[string]bool{}}
 		for _, name := range []string{"a", "b", "c"} {
 			n.update(settings.Node(readyNode(name, engine.Spot)))
 		}

@@ -50,38 +50,52 @@ func TestPlan(t *testing.T) {
 		reason string
 		again  time.Time
 	}{
-		"a pod is moved":   {moves: 1, status: "Rebalancing", reason: "moving 1 pod"},
-		"the windows turn": {seen: workloadSnapshot{constraints: constraints{recheckAt: later}}, moves: 1, status: "Rebalancing", reason: "moving 1 pod", again: later},
+		"a pod is moved": {moves: 1, status: "Rebalancing", reason: "moving 1 pod"},
+		"the windows turn": {seen: workloadSnapshot{constraints: constraints{recheckAt: later}}, moves: 1, status: "Rebalancing",
+			reason: "moving 1 pod", again: later},
 		"the windows are closed": {
-			seen: workloadSnapshot{constraints: constraints{hold: "closed", recheckAt: later}}, hold: "closed", status: "Rebalancing", reason: "waiting: closed", again: later},
+			seen: workloadSnapshot{constraints: constraints{hold: "closed", recheckAt: later}}, hold: "closed", status: "Rebalancing",
+			reason: "waiting: closed", again: later},
 		"a pod that waits in vain goes in spite of windows": {
-			pending: true, seen: workloadSnapshot{constraints: constraints{hold: "closed"}}, hold: "closed", moves: 1, status: "SpotUnavailable", reason: "1 pod short on spot nodes, which have no room"},
+			pending: true, seen: workloadSnapshot{constraints: constraints{hold: "closed"}}, hold: "closed", moves: 1, status: "SpotUnavailable",
+			reason: "1 pod short on spot nodes, which have no room"},
 		"read-only": {
-			seen: workloadSnapshot{constraints: constraints{frozen: "read-only", hold: "read-only"}}, hold: "read-only", status: "Rebalancing", reason: "waiting: read-only"},
+			seen: workloadSnapshot{constraints: constraints{frozen: "read-only", hold: "read-only"}}, hold: "read-only", status: "Rebalancing",
+			reason: "waiting: read-only"},
 		"read-only, and a pod waits in vain": {
-			pending: true, seen: workloadSnapshot{constraints: constraints{frozen: "read-only"}}, hold: "read-only", status: "SpotUnavailable", reason: "waiting: read-only"},
+			pending: true, seen: workloadSnapshot{constraints: constraints{frozen: "read-only"}}, hold: "read-only", status: "SpotUnavailable",
+			reason: "waiting: read-only"},
 		"never covered": {
-			seen: workloadSnapshot{constraints: constraints{unsupported: "no webhook", frozen: "no webhook"}}, hold: "no webhook", problem: "no webhook", status: "Invalid: no webhook", reason: "nothing is moved"},
+			seen: workloadSnapshot{constraints: constraints{unsupported: "no webhook", frozen: "no webhook"}}, hold: "no webhook",
+			problem: "no webhook", status: "Invalid: no webhook", reason: "nothing is moved"},
 		"windows that cannot be read": {
-			seen: workloadSnapshot{constraints: constraints{invalid: "what?", hold: "what?"}}, hold: "what?", problem: "what?", status: "Invalid: what?", reason: "Ready pods stay where they are"},
+			seen: workloadSnapshot{constraints: constraints{invalid: "what?", hold: "what?"}}, hold: "what?", problem: "what?",
+			status: "Invalid: what?", reason: "Ready pods stay where they are"},
 		"a bad setting": {
 			problem: "101", wish: "101", moves: 1, status: "Invalid: 101", reason: "the last good setting stays: at least 0 on-demand, 50% spot"},
 		"budgets have refused": {
-			seen: workloadSnapshot{budgetVersions: "a@1"}, refused: refusal{reason: "budget", budgetVersions: "a@1", retryAt: soon}, status: "BlockedByPDB", reason: "budget", again: soon},
+			seen: workloadSnapshot{budgetVersions: "a@1"}, refused: refusal{reason: "budget", budgetVersions: "a@1", retryAt: soon},
+			status: "BlockedByPDB", reason: "budget", again: soon},
 		"budgets have changed since": {
-			seen: workloadSnapshot{budgetVersions: "a@2"}, refused: refusal{reason: "budget", budgetVersions: "a@1", retryAt: soon}, moves: 1, status: "Rebalancing", reason: "moving 1 pod"},
+			seen: workloadSnapshot{budgetVersions: "a@2"}, refused: refusal{reason: "budget", budgetVersions: "a@1", retryAt: soon}, moves: 1,
+			status: "Rebalancing", reason: "moving 1 pod"},
 		"budgets have refused long ago": {
 			refused: refusal{reason: "budget", retryAt: noon}, moves: 1, status: "Rebalancing", reason: "moving 1 pod"},
 		"budgets have refused, and a pod waits in vain": {
-			pending: true, refused: refusal{reason: "budget", retryAt: soon}, moves: 1, status: "SpotUnavailable", reason: "1 pod short on spot nodes, which have no room"},
+			pending: true, refused: refusal{reason: "budget", retryAt: soon}, moves: 1, status: "SpotUnavailable",
+			reason: "1 pod short on spot nodes, which have no room"},
 		"several budgets": {
 			seen: workloadSnapshot{severalBudgets: true}, hold: "2 budgets", status: "BlockedByPDB", reason: "2 budgets"},
 		"several budgets have refused, and one has changed": {
-			seen: workloadSnapshot{budgetVersions: "a@2,b@1", severalBudgets: true}, refused: refusal{reason: "several", budgetVersions: "a@1,b@1", retryAt: soon, severalBudgets: true}, status: "BlockedByPDB", reason: "several", again: soon},
+			seen:    workloadSnapshot{budgetVersions: "a@2,b@1", severalBudgets: true},
+			refused: refusal{reason: "several", budgetVersions: "a@1,b@1", retryAt: soon, severalBudgets: true}, status: "BlockedByPDB",
+			reason: "several", again: soon},
 		"several budgets have refused, and one is left": {
-			seen: workloadSnapshot{budgetVersions: "a@1"}, refused: refusal{reason: "several", budgetVersions: "a@1,b@1", retryAt: soon, severalBudgets: true}, moves: 1, status: "Rebalancing", reason: "moving 1 pod"},
+			seen: workloadSnapshot{budgetVersions: "a@1"}, refused: refusal{reason: "several", budgetVersions: "a@1,b@1", retryAt: soon,
+				severalBudgets: true}, moves: 1, status: "Rebalancing", reason: "moving 1 pod"},
 		"several budgets have refused, of which the cache knows one": {
-			seen: workloadSnapshot{budgetVersions: "a@1"}, refused: refusal{reason: "several", budgetVersions: "a@1", retryAt: soon, severalBudgets: true}, status: "BlockedByPDB", reason: "several", again: soon},
+			seen: workloadSnapshot{budgetVersions: "a@1"}, refused: refusal{reason: "several", budgetVersions: "a@1", retryAt: soon,
+				severalBudgets: true}, status: "BlockedByPDB", reason: "several", again: soon},
 	} {
 		t.Run(name, func(t *testing.T) {
 			test.seen.input = newInput(test.pending)

@@ -83,10 +83,12 @@ func Add(operator *kit.Operator, options Options) error {
 		allocator: options.Allocator, coverage: options.Coverage, states: newStateStore(options.Settings), resync: options.Resync, now: time.Now,
 		triggers: map[v1alpha1.WorkloadKind]*kit.Trigger{v1alpha1.WorkloadDeployment: {}, v1alpha1.WorkloadStatefulSet: {}},
 	}
-	c.nodes = &nodeTracker{settings: options.Settings, cachedReader: operator.GetClient(), liveReader: operator.GetAPIReader(), onChange: c.triggerAll, now: time.Now}
+	c.nodes = &nodeTracker{settings: options.Settings, cachedReader: operator.GetClient(), liveReader: operator.GetAPIReader(),
+		onChange: c.triggerAll, now: time.Now}
 	c.metrics = newMetrics(options.Metrics, c.states, c.nodes)
 	return errors.Join(
-		kit.New[*corev1.Node](operator, controllerName+"-nodes").Predicates(c.nodes.nodeChanged()).IncludeDeleting().OnDeleted(kit.Forget(c.nodes.remove)).Build(c.nodes),
+		kit.New[*corev1.Node](operator, controllerName+"-nodes").Predicates(c.nodes.nodeChanged()).IncludeDeleting().
+			OnDeleted(kit.Forget(c.nodes.remove)).Build(c.nodes),
 		add(operator, options, &reconciler[*appsv1.Deployment]{c, v1alpha1.WorkloadDeployment, workloads.Deployment}),
 		add(operator, options, &reconciler[*appsv1.StatefulSet]{c, v1alpha1.WorkloadStatefulSet, workloads.StatefulSet}),
 	)

@@ -22,7 +22,8 @@ import (
 )
 
 // ownAnnotations are the annotations that only this controller writes.
-var ownAnnotations = []v1alpha1.SpreadAnnotation{v1alpha1.SpreadDesired, v1alpha1.SpreadCurrent, v1alpha1.SpreadStatus, v1alpha1.SpreadReason, v1alpha1.SpreadSettings}
+var ownAnnotations = []v1alpha1.SpreadAnnotation{v1alpha1.SpreadDesired, v1alpha1.SpreadCurrent, v1alpha1.SpreadStatus,
+	v1alpha1.SpreadReason, v1alpha1.SpreadSettings}
 
 // report writes the changes, if any, and then emits events.
 func (c *controller) report(ctx context.Context, t target, plan Plan, applyErr error) (kit.Result, error) {

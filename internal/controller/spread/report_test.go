@@ -20,7 +20,8 @@ import (
 func TestAnnotationPatch(t *testing.T) {
 	c := &controller{settings: settings}
 	policy := &engine.Policy{MinOnDemand: 2, SpotPercent: 60}
-	decision := engine.Decision{Status: engine.Balanced, Desired: engine.Distribution{OnDemand: 4, Spot: 6}, Current: engine.Distribution{OnDemand: 4, Spot: 6}}
+	decision := engine.Decision{Status: engine.Balanced, Desired: engine.Distribution{OnDemand: 4, Spot: 6},
+		Current: engine.Distribution{OnDemand: 4, Spot: 6}}
 	all := map[string]string{
 		"swarm.io/desired-distribution": "on-demand:4,spot:6", "swarm.io/current-distribution": "on-demand:4,spot:6",
 		"swarm.io/spread-status": "Balanced", "swarm.io/spread-settings": "min-on-demand:2,spot-percentage:60", "swarm.io/spread": "enabled",
@@ -35,11 +36,13 @@ func TestAnnotationPatch(t *testing.T) {
 			"swarm.io/desired-distribution": "on-demand:4,spot:6", "swarm.io/current-distribution": "on-demand:4,spot:6",
 			"swarm.io/spread-status": "Balanced", "swarm.io/spread-settings": "min-on-demand:2,spot-percentage:60",
 		}},
-		"another status, and its reason": {all, Plan{Decision: engine.Decision{Status: engine.Rebalancing, Reason: "why", Desired: decision.Desired, Current: decision.Current}, Policy: policy},
+		"another status, and its reason": {all, Plan{Decision: engine.Decision{Status: engine.Rebalancing, Reason: "why",
+			Desired: decision.Desired, Current: decision.Current}, Policy: policy},
 			map[string]any{"swarm.io/spread-status": "Rebalancing", "swarm.io/spread-reason": "why"}},
 		"the reason goes with the status": {map[string]string{
 			"swarm.io/desired-distribution": "on-demand:4,spot:6", "swarm.io/current-distribution": "on-demand:4,spot:6",
-			"swarm.io/spread-status": "Rebalancing", "swarm.io/spread-reason": "why", "swarm.io/spread-settings": "min-on-demand:2,spot-percentage:60",
+			"swarm.io/spread-status": "Rebalancing", "swarm.io/spread-reason": "why",
+			"swarm.io/spread-settings": "min-on-demand:2,spot-percentage:60",
 		}, Plan{Decision: decision, Policy: policy}, map[string]any{"swarm.io/spread-status": "Balanced", "swarm.io/spread-reason": nil}},
 		"no policy in force": {all, Plan{Decision: engine.Decision{Status: engine.Invalid, Current: decision.Current}, Problem: "what?"},
 			map[string]any{"swarm.io/spread-status": "Invalid: what?", "swarm.io/desired-distribution": nil}},
@@ -63,17 +66,20 @@ func TestStatusEvents(t *testing.T) {
 		plans     []Plan
 		want      []string
 	}{
-		"first balance":              {"", []Plan{planWith(engine.Balanced)}, []string{"ReconciliationSuccess since"}},
-		"balanced before we began":   {"Balanced", []Plan{planWith(engine.Balanced), planWith(engine.Balanced)}, nil},
-		"balance after another":      {"Balanced", []Plan{planWith(engine.Rebalancing), planWith(engine.Balanced)}, []string{"ReconciliationSuccess since"}},
-		"spot goes":                  {"Balanced", []Plan{planWith(engine.SpotUnavailable), planWith(engine.SpotUnavailable)}, []string{"SpotUnavailable since"}},
+		"first balance":            {"", []Plan{planWith(engine.Balanced)}, []string{"ReconciliationSuccess since"}},
+		"balanced before we began": {"Balanced", []Plan{planWith(engine.Balanced), planWith(engine.Balanced)}, nil},
+		"balance after another": {"Balanced", []Plan{planWith(engine.Rebalancing), planWith(engine.Balanced)},
+			[]string{"ReconciliationSuccess since"}},
+		"spot goes": {"Balanced", []Plan{planWith(engine.SpotUnavailable), planWith(engine.SpotUnavailable)},
+			[]string{"SpotUnavailable since"}},
 		"spot went before we began":  {"SpotUnavailable", []Plan{planWith(engine.SpotUnavailable)}, nil},
 		"invalid":                    {"Balanced", []Plan{invalid, invalid}, []string{"ConfigurationError what? (since)"}},
 		"invalid before we began":    {"Invalid: what?", []Plan{invalid}, nil},
 		"invalid in another way":     {"Invalid: how?", []Plan{invalid}, []string{"ConfigurationError what? (since)"}},
 		"blocked by budgets":         {"Balanced", []Plan{planWith(engine.BlockedByPDB)}, nil},
 		"blocked by several of them": {"Balanced", []Plan{severalBudgets, severalBudgets}, []string{"ConfigurationError two"}},
-		"a pod that cannot be moved": {"Rebalancing", []Plan{planWith(engine.Rebalancing), immovable, immovable}, []string{"ConfigurationError 1 pod cannot be moved"}},
+		"a pod that cannot be moved": {"Rebalancing", []Plan{planWith(engine.Rebalancing), immovable, immovable},
+			[]string{"ConfigurationError 1 pod cannot be moved"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &harness{t: t}
@@ -159,8 +165,10 @@ func TestMetricsAddUp(t *testing.T) {
 	want := []string{
 		"moves_total from=on-demand to=spot verb=evict 1",
 		"nodes class=on-demand labels=labelled 2", "nodes class=on-demand labels=unlabelled 1", "nodes class=spot labels=labelled 2",
-		"pods class=on-demand state=current 10", "pods class=on-demand state=desired 4", "pods class=spot state=current 0", "pods class=spot state=desired 6",
-		"workloads status=Balanced 0", "workloads status=BlockedByPDB 0", "workloads status=Invalid 0", "workloads status=Rebalancing 1", "workloads status=SpotUnavailable 0",
+		"pods class=on-demand state=current 10", "pods class=on-demand state=desired 4", "pods class=spot state=current 0",
+		"pods class=spot state=desired 6",
+		"workloads status=Balanced 0", "workloads status=BlockedByPDB 0", "workloads status=Invalid 0", "workloads status=Rebalancing 1",
+		"workloads status=SpotUnavailable 0",
 	}
 	if got := s.scrape(); !slices.Equal(got, want) {
 		t.Errorf("shown: %q", got)
@@ -190,7 +198,8 @@ func (s *harness) scrape() []string {
 
 func TestStatefulSetOrdinalsAreNumbers(t *testing.T) {
 	s := newHarness(t, 0)
-	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "db", UID: "db", Annotations: newDeployment(0).Annotations}}
+	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "db", UID: "db",
+		Annotations: newDeployment(0).Annotations}}
 	set.Spec.Replicas = new(int32(5))
 	s.create(set)
 	r := &reconciler[*appsv1.StatefulSet]{s.controller, v1alpha1.WorkloadStatefulSet, workload.StatefulSet}

@@ -18,7 +18,8 @@ func TestAWorkloadIsBalancedAndQuiet(t *testing.T) {
 	s := newHarness(t, 10)
 	s.runSteps(5)
 	s.expectStatus("Balanced", "on-demand:4,spot:6")
-	if got := s.annotation(v1alpha1.SpreadDesired) + " " + s.annotation(v1alpha1.SpreadSettings); got != "on-demand:4,spot:6 min-on-demand:2,spot-percentage:60" {
+	if got := s.annotation(v1alpha1.SpreadDesired) + " " +
+		s.annotation(v1alpha1.SpreadSettings); got != "on-demand:4,spot:6 min-on-demand:2,spot-percentage:60" {
 		t.Errorf("it says %q", got)
 	}
 	if got := s.reasons(); !slices.Equal(got, []string{"ReconciliationSuccess"}) {
@@ -54,7 +55,8 @@ func TestPodsThatAdmissionDidNotSeeAreMovedInSteps(t *testing.T) {
 	if moved := s.countMoves(); moved != 6 {
 		t.Errorf("%d moves: %v", moved, s.writes)
 	}
-	if first := s.recorded[0]; first.eventType != "Normal" || first.reason != "PodRescheduled" || first.pod == "" || !strings.Contains(first.note, "from on-demand to spot nodes") {
+	if first := s.recorded[0]; first.eventType != "Normal" || first.reason != "PodRescheduled" || first.pod == "" ||
+		!strings.Contains(first.note, "from on-demand to spot nodes") {
 		t.Errorf("told %+v", first)
 	}
 }
@@ -223,7 +225,8 @@ func TestNewWorkloadsInheritMissingCapacity(t *testing.T) {
 		t.Error("what was known an hour ago is still believed")
 	}
 	s.addNode("spot-2", engine.Spot)
-	if again := s.states.history(&workloadState{}, *s.nodes.latest(), s.clock); !again.Spot.NoCapacitySince.IsZero() || again.Spot.NodeAvailableAt != s.clock {
+	if again := s.states.history(&workloadState{}, *s.nodes.latest(), s.clock); !again.Spot.NoCapacitySince.IsZero() ||
+		again.Spot.NodeAvailableAt != s.clock {
 		t.Errorf("spot is back, and a new workload believes %+v", again.Spot)
 	}
 }

@@ -20,7 +20,7 @@ type workloadState struct {
 	noSpotSince, noOnDemandSince time.Time // when a lack of room was last observed
 	lastMove                     time.Time
 	removedPods                  map[types.UID]time.Time // removed pods that the cache may still have
-	gatedPods                    map[types.UID]time.Time // pods without a node that had a scheduling gate, and when the last gate was removed, zero before
+	gatedPods                    map[types.UID]time.Time // pods without a node that had a scheduling gate, and since when they have none
 	lastRefusal                  refusal
 	pendingEvents                []pendingEvent    // yet to be reported
 	reportedStatus               string            // last reported
@@ -87,7 +87,8 @@ type stateStore struct {
 }
 
 func newStateStore(settings snapshot.Settings) *stateStore {
-	return &stateStore{byWorkload: map[workloads.Key]*workloadState{}, decisions: map[workloads.Key]engine.Decision{}, validFor: 10 * settings.PendingDeadline}
+	return &stateStore{byWorkload: map[workloads.Key]*workloadState{}, decisions: map[workloads.Key]engine.Decision{},
+		validFor: 10 * settings.PendingDeadline}
 }
 
 // getOrCreate returns the memory of a workload, and marks the workload as managed.
@@ -134,7 +135,8 @@ func (s *stateStore) history(state *workloadState, nodes nodeSnapshot, now time.
 	defer s.lock.Unlock()
 	history := snapshot.History{
 		LastMove: state.lastMove,
-		Spot:     snapshot.ClassHistory{NoCapacitySince: state.noSpotSince, NodeAvailableAt: nodes.spotAvailableAt}, OnDemand: snapshot.ClassHistory{NoCapacitySince: state.noOnDemandSince, NodeAvailableAt: nodes.onDemandAvailableAt},
+		Spot:     snapshot.ClassHistory{NoCapacitySince: state.noSpotSince, NodeAvailableAt: nodes.spotAvailableAt},
+		OnDemand: snapshot.ClassHistory{NoCapacitySince: state.noOnDemandSince, NodeAvailableAt: nodes.onDemandAvailableAt},
 	}
 	if !nodes.hasCapacity(engine.Spot) && now.Sub(s.noSpotSince) < s.validFor {
 		history.Spot.NoCapacitySince = later(history.Spot.NoCapacitySince, s.noSpotSince)

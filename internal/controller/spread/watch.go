@@ -49,7 +49,8 @@ func (r *reconciler[T]) rolloutChanged(update event.UpdateEvent) bool {
 func podChanged() predicate.Predicate {
 	return onUpdate(func(before, after *corev1.Pod) bool {
 		return before.Spec.NodeName != after.Spec.NodeName || before.Status.Phase != after.Status.Phase || isReady(before) != isReady(after) ||
-			before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() || len(before.Spec.SchedulingGates) != len(after.Spec.SchedulingGates)
+			before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
+			len(before.Spec.SchedulingGates) != len(after.Spec.SchedulingGates)
 	})
 }
 

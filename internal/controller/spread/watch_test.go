@@ -42,19 +42,25 @@ func TestPredicates(t *testing.T) {
 		"one has what we wrote, and nothing else of ours": {r.workloadChanged(), others, withEdit(others, func(d *appsv1.Deployment) {
 			d.Annotations["swarm.io/spread-status"] = "Balanced"
 		}), true},
-		"one has a pod more":   {r.workloadChanged(), ours, withEdit(ours, func(d *appsv1.Deployment) { d.Status.ReadyReplicas = 1 }), false},
-		"a rollout begins":     {r.workloadChanged(), ours, withEdit(ours, func(d *appsv1.Deployment) { d.Status.ObservedGeneration, d.Status.Replicas = 1, 3 }), true},
-		"a pod gets a node":    {podChanged(), pod, withEdit(pod, func(p *corev1.Pod) { p.Spec.NodeName = "n" }), true},
-		"a pod runs":           {podChanged(), pod, withEdit(pod, func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning }), true},
-		"a pod loses a gate":   {podChanged(), withEdit(pod, func(p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "queue"}} }), pod, true},
-		"a pod goes":           {podChanged(), pod, withEdit(pod, func(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.Now()) }), true},
-		"a pod is labelled":    {podChanged(), pod, withEdit(pod, func(p *corev1.Pod) { p.Labels["a"], p.ResourceVersion = "b", "2" }), false},
-		"a budget allows more": {budgetChanged(), budget, withEdit(budget, func(b *policyv1.PodDisruptionBudget) { b.Status.DisruptionsAllowed = 1 }), true},
-		"a budget counts pods": {budgetChanged(), budget, withEdit(budget, func(b *policyv1.PodDisruptionBudget) { b.Status.CurrentHealthy = 1 }), false},
+		"one has a pod more": {r.workloadChanged(), ours, withEdit(ours, func(d *appsv1.Deployment) { d.Status.ReadyReplicas = 1 }), false},
+		"a rollout begins": {r.workloadChanged(), ours, withEdit(ours,
+			func(d *appsv1.Deployment) { d.Status.ObservedGeneration, d.Status.Replicas = 1, 3 }), true},
+		"a pod gets a node": {podChanged(), pod, withEdit(pod, func(p *corev1.Pod) { p.Spec.NodeName = "n" }), true},
+		"a pod runs":        {podChanged(), pod, withEdit(pod, func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning }), true},
+		"a pod loses a gate": {podChanged(), withEdit(pod, func(p *corev1.Pod) {
+			p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "queue"}}
+		}), pod, true},
+		"a pod goes":        {podChanged(), pod, withEdit(pod, func(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.Now()) }), true},
+		"a pod is labelled": {podChanged(), pod, withEdit(pod, func(p *corev1.Pod) { p.Labels["a"], p.ResourceVersion = "b", "2" }), false},
+		"a budget allows more": {budgetChanged(), budget, withEdit(budget,
+			func(b *policyv1.PodDisruptionBudget) { b.Status.DisruptionsAllowed = 1 }), true},
+		"a budget counts pods": {budgetChanged(), budget, withEdit(budget, func(b *policyv1.PodDisruptionBudget) { b.Status.CurrentHealthy = 1 }),
+			false},
 		"a namespace has windows": {windowsChanged(settings), namespace, withEdit(namespace, func(n *corev1.Namespace) {
 			n.Annotations = map[string]string{"swarm.io/disruption-windows": "0 2 * * * for 1h"}
 		}), true},
-		"a namespace is annotated": {windowsChanged(settings), namespace, withEdit(namespace, func(n *corev1.Namespace) { n.Annotations = map[string]string{"a": "b"} }), false},
+		"a namespace is annotated": {windowsChanged(settings), namespace,
+			withEdit(namespace, func(n *corev1.Namespace) { n.Annotations = map[string]string{"a": "b"} }), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if passes := test.through.Update(event.UpdateEvent{ObjectOld: test.before, ObjectNew: test.after}); passes != test.heard {
@@ -62,7 +68,8 @@ func TestPredicates(t *testing.T) {
 			}
 		})
 	}
-	if r.workloadChanged().Create(event.CreateEvent{Object: others}) || !r.workloadChanged().Create(event.CreateEvent{Object: ours}) || !r.workloadChanged().Delete(event.DeleteEvent{Object: ours}) {
+	if r.workloadChanged().Create(event.CreateEvent{Object: others}) || !r.workloadChanged().Create(event.CreateEvent{Object: ours}) ||
+		!r.workloadChanged().Delete(event.DeleteEvent{Object: ours}) {
 		t.Error("what is made or goes is heard of wrongly")
 	}
 }

@@ -60,8 +60,8 @@ func isInvalid(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || isTypedPatchError(err)
 }
 
-// isTypedPatchError reports whether the API server could not parse an applied object, such as one with two volumes of the same name. It returns
-// an internal error without a reason.
+// isTypedPatchError reports whether the API server could not parse an applied object, such as one with two volumes of the same name. It
+// returns an internal error without a reason.
 func isTypedPatchError(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status) && strings.Contains(status.Status().Message, "failed to create typed patch object")
@@ -86,7 +86,8 @@ func (r *reconciler) applyObject(ctx context.Context, swarm *v1alpha1.Swarm, obj
 	if existing != "" {
 		applied.SetUID(existing) // the API server refuses to write to any other
 	}
-	if err := r.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(applied), client.FieldOwner(name), client.ForceOwnership); err != nil {
+	if err := r.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(applied), client.FieldOwner(name),
+		client.ForceOwnership); err != nil {
 		return fmt.Errorf("apply %s %q: %w", applied.GetKind(), object.GetName(), err)
 	}
 	return nil
@@ -125,7 +126,8 @@ func checkController(swarm *v1alpha1.Swarm, kind string, existing client.Object)
 	case owner != nil && owner.UID == swarm.UID:
 		return nil
 	case owner != nil:
-		return nameTakenError(fmt.Sprintf("%s %q exists and belongs to %s %q: delete it, or give the Swarm another name", kind, existing.GetName(), owner.Kind, owner.Name))
+		return nameTakenError(fmt.Sprintf("%s %q exists and belongs to %s %q: delete it, or give the Swarm another name", kind,
+			existing.GetName(), owner.Kind, owner.Name))
 	case existing.GetLabels()[v1alpha1.LabelSwarm] == swarm.Name:
 		return nil
 	}

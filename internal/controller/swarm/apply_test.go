@@ -37,10 +37,12 @@ func TestObjectThatIsNotTheSwarmsIsLeftAlone(t *testing.T) {
 		change func(*corev1.ConfigMap)
 		says   string // empty: it is taken over
 	}{
-		"no controller":      {nil, `ConfigMap "research-config" exists and does not belong to this Swarm: rename or delete it`},
-		"another controller": {func(m *corev1.ConfigMap) { m.OwnerReferences = []metav1.OwnerReference{other} }, `belongs to Deployment "web": delete it`},
-		"another swarm's":    {func(m *corev1.ConfigMap) { m.Labels = map[string]string{v1alpha1.LabelSwarm: "other"} }, "swarm.io/swarm=research"},
-		"an orphan's label":  {func(m *corev1.ConfigMap) { m.Labels = map[string]string{v1alpha1.LabelSwarm: "research"} }, ""},
+		"no controller": {nil, `ConfigMap "research-config" exists and does not belong to this Swarm: rename or delete it`},
+		"another controller": {func(m *corev1.ConfigMap) { m.OwnerReferences = []metav1.OwnerReference{other} },
+			`belongs to Deployment "web": delete it`},
+		"another swarm's": {func(m *corev1.ConfigMap) { m.Labels = map[string]string{v1alpha1.LabelSwarm: "other"} },
+			"swarm.io/swarm=research"},
+		"an orphan's label": {func(m *corev1.ConfigMap) { m.Labels = map[string]string{v1alpha1.LabelSwarm: "research"} }, ""},
 	} {
 		t.Run(reason, func(t *testing.T) {
 			r, e := newEnvironment(t, interceptor.Funcs{}, newSwarm(nil), newConfigMap("research-config", c.change))
@@ -105,7 +107,8 @@ func TestAgentThatIsNotTheSwarmsIsLeftAlone(t *testing.T) {
 
 // rejectApply makes the API server refuse the StatefulSet of that name.
 func rejectApply(name string, refusal error) interceptor.Funcs {
-	return interceptor.Funcs{Apply: func(ctx context.Context, c client.WithWatch, object runtime.ApplyConfiguration, options ...client.ApplyOption) error {
+	return interceptor.Funcs{Apply: func(ctx context.Context, c client.WithWatch, object runtime.ApplyConfiguration,
+		options ...client.ApplyOption) error {
 		if named, ok := object.(interface{ GetName() string }); ok && named.GetName() == name {
 			return refusal
 		}
@@ -117,7 +120,8 @@ func TestRejectedWorkloadIsExplainedAndRetriedLater(t *testing.T) {
 	kind := schema.GroupKind{Group: "apps", Kind: "StatefulSet"}
 	long := strings.Repeat("wrong ", 10_000)
 	for reason, refusal := range map[string]error{
-		"invalid":     apierrors.NewInvalid(kind, "research-coder", field.ErrorList{field.Invalid(field.NewPath("spec"), "x", "a port is wrong")}),
+		"invalid": apierrors.NewInvalid(kind, "research-coder",
+			field.ErrorList{field.Invalid(field.NewPath("spec"), "x", "a port is wrong")}),
 		"bad request": apierrors.NewBadRequest("a port is wrong"),
 		"two of a name": &apierrors.StatusError{ErrStatus: metav1.Status{
 			Status: metav1.StatusFailure, Code: 500,

@@ -12,7 +12,8 @@ import (
 
 // A user who may write a status can store any epoch. One that was never issued is replaced, and reported by one event.
 func TestForgedEpochIsReplaced(t *testing.T) {
-	for stored, want := range map[int64]int64{0: 0, 1<<32 | 7: 1<<32 | 7, 1 << 62: 1 << 62, (1<<30 + 1) << 32: 1 << 32, math.MaxInt64: 1 << 32} {
+	for stored, want := range map[int64]int64{0: 0, 1<<32 | 7: 1<<32 | 7, 1 << 62: 1 << 62, (1<<30 + 1) << 32: 1 << 32,
+		math.MaxInt64: 1 << 32} {
 		swarm := newSwarm(nil)
 		swarm.Status.Epoch = stored
 		r, e := newEnvironment(t, interceptor.Funcs{}, swarm)

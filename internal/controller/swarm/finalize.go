@@ -23,15 +23,16 @@ type Clock interface {
 	Skew() (ahead time.Duration, reliable bool)
 }
 
-// A reconcile deletes at most deleteBatchSize tasks, one request after the other, and continues after deleteBatchPause. Deleting all of them at once
-// could exceed the limit of the liveness probe, and would block a worker that other swarms need.
+// A reconcile deletes at most deleteBatchSize tasks, one request after the other, and continues after deleteBatchPause. Deleting all of
+// them at once could exceed the limit of the liveness probe, and would block a worker that other swarms need.
 const deleteBatchSize, deleteBatchPause = 100, time.Second
 
-// finalize ends a deleted swarm: no new work is assigned, its tasks are deleted, and their running attempts are stopped. When no agent holds
-// anything any more, the swarm is deleted with everything that it owns.
+// finalize ends a deleted swarm: no new work is assigned, its tasks are deleted, and their running attempts are stopped. When no agent
+// holds anything any more, the swarm is deleted with everything that it owns.
 func (r *reconciler) finalize(ctx context.Context, swarm *v1alpha1.Swarm) (kit.Cleanup, error) {
 	key := client.ObjectKeyFromObject(swarm)
-	r.dispatcher.SetSwarm(key, dispatch.SwarmRules{Halt: &dispatch.Wait{Reason: v1alpha1.ReasonTerminating, Message: "the swarm is being deleted"}})
+	r.dispatcher.SetSwarm(key,
+		dispatch.SwarmRules{Halt: &dispatch.Wait{Reason: v1alpha1.ReasonTerminating, Message: "the swarm is being deleted"}})
 	running, countKnown := r.dispatcher.CountAttempts(key, "")
 	if !countKnown {
 		return kit.Pending("AgentsUnheard"), nil
@@ -53,7 +54,9 @@ func (r *reconciler) finalize(ctx context.Context, swarm *v1alpha1.Swarm) (kit.C
 	case more:
 		return kit.PendingFor(deleteBatchPause, "DeletingTasks"), nil
 	}
-	hasFinalizers := slices.ContainsFunc(tasks, func(task v1alpha1.Task) bool { return len(task.Finalizers) > 0 }) // held by another controller
+	hasFinalizers := slices.ContainsFunc(tasks, func(task v1alpha1.Task) bool {
+		return len(task.Finalizers) > 0
+	}) // held by another controller
 	if !hasFinalizers && (running == 0 || r.isOverdue(swarm, time.Now())) {
 		return kit.Cleaned(), nil
 	}

@@ -54,7 +54,8 @@ func TestDeletedSwarmDeletesItsTasksInBatches(t *testing.T) {
 		left int
 		says kit.Cleanup
 	}{
-		{deleteBatchSize + 1, kit.PendingFor(deleteBatchPause, "DeletingTasks")}, {1, kit.PendingFor(deleteBatchPause, "DeletingTasks")}, {0, kit.Cleaned()},
+		{deleteBatchSize + 1, kit.PendingFor(deleteBatchPause, "DeletingTasks")}, {1, kit.PendingFor(deleteBatchPause, "DeletingTasks")},
+		{0, kit.Cleaned()},
 	} {
 		if got, err := r.finalize(t.Context(), swarm); err != nil || got != want.says {
 			t.Errorf("got %+v, %v, want %+v", got, err, want.says)

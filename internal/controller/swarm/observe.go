@@ -68,7 +68,8 @@ func (r *reconciler) observe(ctx context.Context, swarm manifest.Swarm) (snapsho
 // tasksOf returns the Tasks of the swarm from the cache: they must not be modified.
 func tasksOf(ctx context.Context, cache client.Reader, swarm *v1alpha1.Swarm) ([]v1alpha1.Task, error) {
 	list := &v1alpha1.TaskList{}
-	err := cache.List(ctx, list, client.InNamespace(swarm.Namespace), client.MatchingFields{taskIndex: swarm.Name}, client.UnsafeDisableDeepCopy)
+	err := cache.List(ctx, list, client.InNamespace(swarm.Namespace), client.MatchingFields{taskIndex: swarm.Name},
+		client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return nil, fmt.Errorf("list tasks: %w", err)
 	}

@@ -127,8 +127,8 @@ func fieldsOf(object client.Object) map[string]any {
 	return fields
 }
 
-// comparableFields returns the content of a wanted object without what objects from the cache lack: the cache reads protobuf, in which volume
-// claims do not carry their kind.
+// comparableFields returns the content of a wanted object without what objects from the cache lack: the cache reads protobuf, in which
+// volume claims do not carry their kind.
 func comparableFields(object client.Object) map[string]any {
 	fields := fieldsOf(object)
 	spec, _ := fields["spec"].(map[string]any)

@@ -165,7 +165,8 @@ func TestTypeThatIsGoneStaysWhileItsAgentsAreBusy(t *testing.T) {
 
 func TestRulesFollowTheMode(t *testing.T) {
 	for mode, reason := range map[v1alpha1.SwarmMode]v1alpha1.Reason{
-		v1alpha1.SwarmRunning: "", v1alpha1.SwarmPaused: v1alpha1.ReasonPaused, v1alpha1.SwarmDraining: v1alpha1.ReasonDraining, v1alpha1.SwarmSuspended: v1alpha1.ReasonSuspended,
+		v1alpha1.SwarmRunning: "", v1alpha1.SwarmPaused: v1alpha1.ReasonPaused, v1alpha1.SwarmDraining: v1alpha1.ReasonDraining,
+		v1alpha1.SwarmSuspended: v1alpha1.ReasonSuspended,
 	} {
 		got := swarmRules(desiredSwarm(newSwarm(func(spec *v1alpha1.SwarmSpec) { spec.Mode = mode }), manifest.Settings{}), snapshot{})
 		if got.Halt == nil != (reason == "") || got.Halt != nil && got.Halt.Reason != reason {

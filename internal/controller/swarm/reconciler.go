@@ -40,8 +40,8 @@ type Options struct {
 // missingCARetryInterval is the maximum time until a swarm without a CA is reconciled again, in case the watch on its Secret was missed.
 const missingCARetryInterval = 5 * time.Second
 
-// rejectedRetryInterval is the delay before refused objects are tried again. A change of the Swarm triggers it sooner; the delay is for a change
-// of the conflicting object, and for an API server that has learned a new field.
+// rejectedRetryInterval is the delay before refused objects are tried again. A change of the Swarm triggers it sooner; the delay is for a
+// change of the conflicting object, and for an API server that has learned a new field.
 const rejectedRetryInterval = time.Minute
 
 type reconciler struct {
@@ -65,7 +65,8 @@ func Add(ctx context.Context, operator *kit.Operator, options Options) error {
 		return fmt.Errorf("index tasks by swarm: %w", err)
 	}
 	r := &reconciler{
-		client: operator.GetClient(), apiReader: operator.GetAPIReader(), status: kit.NewStatus[*v1alpha1.Swarm](operator, name).Throttled(statusWriteInterval, clearCounts),
+		client: operator.GetClient(), apiReader: operator.GetAPIReader(),
+		status:   kit.NewStatus[*v1alpha1.Swarm](operator, name).Throttled(statusWriteInterval, clearCounts),
 		settings: options.Settings, dispatcher: options.Dispatcher, clock: options.Clock,
 	}
 	if err := addRetention(operator, options); err != nil {

@@ -116,7 +116,8 @@ func TestSwarmIsMadeAndShown(t *testing.T) {
 func TestNothingIsMadeBeforeThereIsACA(t *testing.T) {
 	r, e := newEnvironment(t, interceptor.Funcs{}, newSwarm(nil))
 	r.settings = func(context.Context) manifest.Settings { return manifest.Settings{} }
-	if result, err := r.Reconcile(t.Context(), e.getSwarm(t)); err != nil || result != kit.RequeueAfter(missingCARetryInterval, "NoAuthority") {
+	if result, err := r.Reconcile(t.Context(), e.getSwarm(t)); err != nil ||
+		result != kit.RequeueAfter(missingCARetryInterval, "NoAuthority") {
 		t.Errorf("got %+v, %v", result, err)
 	}
 	if all, _ := e.listObjects(t); len(all) != 0 {
@@ -181,7 +182,8 @@ func TestStatusThatCannotBeWrittenIsTriedAgain(t *testing.T) {
 
 // The status quotes the first failing agent. A cache lists agents in any order, and the message must not depend on it.
 func TestAgentsAreReadInTheSameOrder(t *testing.T) {
-	hooks := interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+	hooks := interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList,
+		options ...client.ListOption) error {
 		err := c.List(ctx, list, options...)
 		if agents, ok := list.(*v1alpha1.AgentList); ok {
 			slices.Reverse(agents.Items)
@@ -208,10 +210,11 @@ func TestWhatIsNoLongerWantedIsDeletedByItsUID(t *testing.T) {
 	} {
 		t.Run(reason, func(t *testing.T) {
 			var named []types.UID
-			r, _ := newEnvironment(t, interceptor.Funcs{Delete: func(_ context.Context, _ client.WithWatch, _ client.Object, options ...client.DeleteOption) error {
-				named = append(named, *(&client.DeleteOptions{}).ApplyOptions(options).Preconditions.UID)
-				return c.err
-			}})
+			r, _ := newEnvironment(t,
+				interceptor.Funcs{Delete: func(_ context.Context, _ client.WithWatch, _ client.Object, options ...client.DeleteOption) error {
+					named = append(named, *(&client.DeleteOptions{}).ApplyOptions(options).Preconditions.UID)
+					return c.err
+				}})
 			agent := &v1alpha1.Agent{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "research-coder-1", UID: "uid-of-agent"}}
 			err := r.apply(t.Context(), newSwarm(nil), Plan{Delete: []client.Object{agent}})
 			if (err != nil) != c.fails || len(named) != 1 || named[0] != "uid-of-agent" {
@@ -225,7 +228,8 @@ func TestFailedReadChangesNothing(t *testing.T) {
 	refused := errors.New("refused")
 	for reason, hooks := range map[string]interceptor.Funcs{
 		"lists": {List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return refused }},
-		"service": {Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+		"service": {Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object,
+			options ...client.GetOption) error {
 			if _, ok := object.(*corev1.Service); ok {
 				return refused
 			}

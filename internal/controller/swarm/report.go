@@ -26,7 +26,8 @@ func (r *reconciler) report(ctx context.Context, desired manifest.Swarm, snapsho
 	report := r.status.Report(swarm, &swarm.Status.Conditions)
 	setCounts(desired, snapshot)
 	if snapshot.epochForged {
-		report.Event(corev1.EventTypeWarning, string(v1alpha1.ReasonEpochInvalid), "status.epoch was set to a number that the operator has not given out: it is replaced")
+		report.Event(corev1.EventTypeWarning, string(v1alpha1.ReasonEpochInvalid),
+			"status.epoch was set to a number that the operator has not given out: it is replaced")
 	}
 	setProgressConditions(report, desired, snapshot)
 	setDegradedCondition(report, desired, snapshot, applyErr)
@@ -50,7 +51,8 @@ func setProgressConditions(report *kit.Report[*v1alpha1.Swarm], wanted manifest.
 		report.Condition(v1alpha1.NotProgressing(swarm.Generation, v1alpha1.ReasonSuspended, ""))
 	case active >= desired && leavingCount > 0:
 		report.Normal(v1alpha1.Ready(swarm.Generation, v1alpha1.ReasonAvailable, fmt.Sprintf("all %d agents are ready for work", desired)))
-		report.Condition(v1alpha1.Progressing(swarm.Generation, v1alpha1.ReasonScaling, fmt.Sprintf("%d agents finish what they hold and leave", leavingCount)))
+		report.Condition(v1alpha1.Progressing(swarm.Generation, v1alpha1.ReasonScaling,
+			fmt.Sprintf("%d agents finish what they hold and leave", leavingCount)))
 	case active == desired:
 		report.Normal(v1alpha1.Ready(swarm.Generation, v1alpha1.ReasonAvailable, fmt.Sprintf("all %d agents are ready for work", desired)))
 		report.Condition(v1alpha1.NotProgressing(swarm.Generation, v1alpha1.ReasonSettled, ""))
@@ -61,7 +63,8 @@ func setProgressConditions(report *kit.Report[*v1alpha1.Swarm], wanted manifest.
 	}
 }
 
-// setDegradedCondition reports what does not work while the rest continues: a refused write, an unsupported feature, or agents that do not start.
+// setDegradedCondition reports what does not work while the rest continues: a refused write, an unsupported feature, or agents that do not
+// start.
 func setDegradedCondition(report *kit.Report[*v1alpha1.Swarm], swarm manifest.Swarm, snapshot snapshot, applyErr error) {
 	unsupported, failing := unsupportedFeature(swarm), failingAgents(snapshot.agents)
 	var taken nameTakenError

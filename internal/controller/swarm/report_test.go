@@ -12,7 +12,8 @@ import (
 func TestShortLeaseWarning(t *testing.T) {
 	for seconds, short := range map[int32]bool{0: false, 38: true, 39: false, 3600: false} {
 		got := shortLeaseWarning(v1alpha1.AgentType{LeaseSeconds: seconds}, 39*time.Second)
-		if (got != "") != short || short && got != "leaseSeconds is 38: work of this type begins anew when the operator changes its leader; from 39 on it goes on" {
+		if (got != "") != short || short &&
+			got != "leaseSeconds is 38: work of this type begins anew when the operator changes its leader; from 39 on it goes on" {
 			t.Errorf("%d: got %q", seconds, got)
 		}
 	}
@@ -27,7 +28,8 @@ func TestStatusOfATypeWarnsOfAShortLease(t *testing.T) {
 }
 
 func TestWhatIsNotSupportedIsNamed(t *testing.T) {
-	overHTTP := v1alpha1.SwarmSpec{Agents: []v1alpha1.AgentType{{Type: "coder", Runtime: &v1alpha1.AgentRuntime{HTTP: &v1alpha1.HTTPRuntime{}}}}}
+	overHTTP := v1alpha1.SwarmSpec{Agents: []v1alpha1.AgentType{{Type: "coder",
+		Runtime: &v1alpha1.AgentRuntime{HTTP: &v1alpha1.HTTPRuntime{}}}}}
 	for _, c := range []struct {
 		reason string
 		spec   v1alpha1.SwarmSpec
@@ -36,7 +38,8 @@ func TestWhatIsNotSupportedIsNamed(t *testing.T) {
 	}{
 		{"nothing is asked for", v1alpha1.SwarmSpec{}, "no nodes", ""},
 		{"spread is supported", v1alpha1.SwarmSpec{Spread: &v1alpha1.Spread{}}, "", ""},
-		{"spread is not supported", v1alpha1.SwarmSpec{Spread: &v1alpha1.Spread{}}, "no nodes", "spread is not supported by this operator: no nodes"},
+		{"spread is not supported", v1alpha1.SwarmSpec{Spread: &v1alpha1.Spread{}}, "no nodes",
+			"spread is not supported by this operator: no nodes"},
 		{"this version", overHTTP, "", `type "coder": runtime.http is not supported`},
 	} {
 		desired := manifest.Swarm{Swarm: &v1alpha1.Swarm{Spec: c.spec}, Settings: manifest.Settings{SpreadOff: c.off}}

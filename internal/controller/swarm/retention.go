@@ -25,8 +25,8 @@ const (
 	retentionBatchSize, retentionPause = 100, time.Second
 )
 
-// retentionReconciler keeps the number of finished tasks of each swarm within spec.tasks.finishedLimit. It is a separate controller with one
-// worker, so that it does not compete with those that store results.
+// retentionReconciler keeps the number of finished tasks of each swarm within spec.tasks.finishedLimit. It is a separate controller with
+// one worker, so that it does not compete with those that store results.
 type retentionReconciler struct {
 	client  client.Client
 	trigger *kit.Trigger

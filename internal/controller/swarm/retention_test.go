@@ -118,12 +118,14 @@ func TestFinishedTasksAreDeletedInBatches(t *testing.T) {
 func TestFinishedTasksAreDeletedWithPreconditions(t *testing.T) {
 	refused := errors.New("refused")
 	for name, c := range map[string]struct{ answer, fails error }{
-		"it is as it was": {nil, nil}, "it has changed": {conflict("t0000"), nil}, "it is gone": {notFound("t0000"), nil}, "the server failed": {refused, refused},
+		"it is as it was": {nil, nil}, "it has changed": {conflict("t0000"), nil}, "it is gone": {notFound("t0000"), nil},
+		"the server failed": {refused, refused},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var preconditions []string
 			hooks := interceptor.Funcs{Delete: func(_ context.Context, _ client.WithWatch, _ client.Object, options ...client.DeleteOption) error {
-				if conditions := (&client.DeleteOptions{}).ApplyOptions(options).Preconditions; conditions != nil && conditions.UID != nil && conditions.ResourceVersion != nil {
+				if conditions := (&client.DeleteOptions{}).ApplyOptions(options).Preconditions; conditions != nil && conditions.UID != nil &&
+					conditions.ResourceVersion != nil {
 					preconditions = append(preconditions, string(*conditions.UID)+" "+*conditions.ResourceVersion)
 				}
 				return c.answer

@@ -18,8 +18,8 @@ func swarmRules(desired manifest.Swarm, snapshot snapshot) dispatch.SwarmRules {
 	return dispatch.SwarmRules{Strategy: strategy, Halt: haltReason(desired.Swarm), LeavingAgents: leavingAgents(desired, snapshot.agents)}
 }
 
-// pauseAssignment stops the assignment of work in a swarm that is paused by annotation. Its other rules are unknown while it is not reconciled:
-// every leader must behave the same, including one that has never seen the swarm without the annotation.
+// pauseAssignment stops the assignment of work in a swarm that is paused by annotation. Its other rules are unknown while it is not
+// reconciled: every leader must behave the same, including one that has never seen the swarm without the annotation.
 func (r *reconciler) pauseAssignment(swarm types.NamespacedName) {
 	r.dispatcher.SetSwarm(swarm, dispatch.SwarmRules{Halt: &dispatch.Wait{
 		Reason: v1alpha1.ReasonPaused, Message: "the swarm is paused by the annotation " + v1alpha1.AnnotationPaused + ": remove it to go on",

@@ -27,7 +27,8 @@ func TestPausedSwarmAssignsNothingUnderAnyLeader(t *testing.T) {
 			e.dispatcher.Observe(next, dispatch.TaskInput{})
 			e.runDispatcher()
 			view := e.dispatcher.Observe(next, dispatch.TaskInput{})
-			if len(e.assignments()) != before || view.Wait == nil || view.Wait.Reason != v1alpha1.ReasonPaused || !strings.Contains(view.Wait.Message, "swarm.io/paused") {
+			if len(e.assignments()) != before || view.Wait == nil || view.Wait.Reason != v1alpha1.ReasonPaused ||
+				!strings.Contains(view.Wait.Message, "swarm.io/paused") {
 				t.Errorf("governed before: %v; %d given out, waits %+v", governed, len(e.assignments())-before, view.Wait)
 			}
 		})

@@ -71,7 +71,8 @@ func TestWaitBeyondTheLimitIsWrittenOnce(t *testing.T) {
 		}
 		sim.advance(5 * time.Minute)
 		status := sim.status("t")
-		if status.Phase != v1alpha1.TaskPending || status.Reason != string(v1alpha1.ReasonNamespaceLimitReached) || !strings.Contains(status.Message, "limits.tasksPerNamespace") {
+		if status.Phase != v1alpha1.TaskPending || status.Reason != string(v1alpha1.ReasonNamespaceLimitReached) ||
+			!strings.Contains(status.Message, "limits.tasksPerNamespace") {
 			t.Errorf("%+v", status)
 		}
 		if got := sim.store.writeCount("t"); got != 1 {

@@ -57,7 +57,8 @@ func TestFinishedTaskIsKeptWhileTheClockIsWrong(t *testing.T) {
 		deleted := &recordingClient{}
 		r := &reconciler{client: deleted, clock: fixedSkew(skew)}
 		again, err := r.deleteExpired(t.Context(), finishedTask(new(int32(60))), snapshot{clock: r.readClock()}, noon.Add(time.Hour))
-		if err != nil || (len(deleted.deletedUIDs) > 0) != gone || !gone && again != kit.RequeueAfter(clockRetryInterval, clockSkewed).LowPriority() {
+		if err != nil || (len(deleted.deletedUIDs) > 0) != gone ||
+			!gone && again != kit.RequeueAfter(clockRetryInterval, clockSkewed).LowPriority() {
 			t.Errorf("%s ahead: deleted %v, %+v, %v", skew, deleted.deletedUIDs, again, err)
 		}
 	}

@@ -117,7 +117,8 @@ func TestNewLeaderStopsTheAttemptOfATaskThatWasMadeAnew(t *testing.T) {
 		sim.submit("t", behavior{duration: 2 * time.Second})
 		sim.elect().setRules(dispatch.SwarmRules{})
 		sim.advance(20 * time.Second)
-		if runs := sim.attempts.runsOf("t"); len(runs) != 2 || runs[0].outcome != linkv1.Outcome_OUTCOME_CANCELLED.String() || len(sim.attempts.acksOfTaskT()) != 2 {
+		if runs := sim.attempts.runsOf("t"); len(runs) != 2 || runs[0].outcome != linkv1.Outcome_OUTCOME_CANCELLED.String() ||
+			len(sim.attempts.acksOfTaskT()) != 2 {
 			t.Errorf("%+v\n%s", sim.attempts.acksOfTaskT(), sim.describe())
 		}
 		sim.advance(time.Minute) // the board counts periodically
@@ -164,7 +165,8 @@ func TestTaskThatLosesTooManyAgentsFails(t *testing.T) {
 		}
 		sim.advance(20 * time.Second)
 		status := sim.status("t")
-		if len(sim.attempts.runsOf("t")) != 6 || status.Reason != string(v1alpha1.ReasonTooManyReassignments) || status.Reassignments != 6 || status.Retries != 0 {
+		if len(sim.attempts.runsOf("t")) != 6 || status.Reason != string(v1alpha1.ReasonTooManyReassignments) || status.Reassignments != 6 ||
+			status.Retries != 0 {
 			t.Errorf("%+v\n%s", status, sim.describe())
 		}
 	})

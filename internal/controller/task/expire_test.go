@@ -66,7 +66,8 @@ func TestFinishedTaskIsKeptForItsTTL(t *testing.T) {
 		{"zero is at once", new(int32(0)), nil, 0, true, kit.Done()},
 		{"the swarm's, when the task has none", nil, swarmWithTTL(new(int32(30))), 29 * time.Second, false, expiresIn(time.Second)},
 		{"the swarm's, and over", nil, swarmWithTTL(new(int32(30))), 30 * time.Second, true, kit.Done()},
-		{"the task's own goes before the swarm's", new(int32(60)), swarmWithTTL(new(int32(0))), 30 * time.Second, false, expiresIn(30 * time.Second)},
+		{"the task's own goes before the swarm's", new(int32(60)), swarmWithTTL(new(int32(0))), 30 * time.Second, false,
+			expiresIn(30 * time.Second)},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
 			recorder := &recordingClient{}
@@ -98,7 +99,8 @@ func TestTaskWithoutAnEndIsNeverExpired(t *testing.T) {
 	task := finishedTask(new(int32(0)))
 	task.Status.CompletionTime = nil
 	recorder := &recordingClient{}
-	if _, err := (&reconciler{client: recorder}).deleteExpired(t.Context(), task, snapshot{}, noon); err != nil || len(recorder.deletedUIDs) > 0 {
+	if _, err := (&reconciler{client: recorder}).deleteExpired(t.Context(), task, snapshot{}, noon); err != nil ||
+		len(recorder.deletedUIDs) > 0 {
 		t.Errorf("deleted %v, %v", recorder.deletedUIDs, err)
 	}
 }

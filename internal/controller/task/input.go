@@ -109,7 +109,8 @@ type configMapText struct {
 	version, key string
 }
 
-// objectCheckCache caches which keys of ConfigMaps hold a JSON object. Many tasks may use the same half megabyte, and each is reconciled often.
+// objectCheckCache caches which keys of ConfigMaps hold a JSON object. Many tasks may use the same half megabyte, and each is reconciled
+// often.
 type objectCheckCache struct {
 	onParse func() // is called before a text is parsed; may be nil
 

@@ -58,9 +58,10 @@ func TestLargePayloadIsReadOncePerAssignment(t *testing.T) {
 				sim.faults.mu.Unlock()
 			}
 		})
-		sim.submit("t", behavior{duration: time.Second, outcome: linkv1.Outcome_OUTCOME_FAILED, reason: "Broken"}, withPayload, func(spec *v1alpha1.TaskSpec) {
-			spec.Retry = v1alpha1.TaskRetry{Limit: new(int32(2)), InitialSeconds: 1}
-		})
+		sim.submit("t", behavior{duration: time.Second, outcome: linkv1.Outcome_OUTCOME_FAILED, reason: "Broken"}, withPayload,
+			func(spec *v1alpha1.TaskSpec) {
+				spec.Retry = v1alpha1.TaskRetry{Limit: new(int32(2)), InitialSeconds: 1}
+			})
 		sim.advance(time.Minute)
 		if status := sim.status("t"); status.Reason != string(v1alpha1.ReasonRetriesExhausted) || len(lost) != 3 {
 			t.Errorf("%d answers were lost\n%s", len(lost), sim.describe())
@@ -97,7 +98,8 @@ func TestPayloadOfATaskThatIsGoneIsNotSent(t *testing.T) {
 	payload.Drop(task)
 	task.Status.AssignedAgents = []v1alpha1.AssignedAgent{{Name: "a", Epoch: 7}}
 	r := &reconciler{apiReader: storeReader{store: sim.store, reads: &sim.apiReads}}
-	snapshot := snapshot{payload: taskPayload{byReference: true}, view: dispatch.TaskView{Assignment: &dispatch.Assignment{Epoch: 7, Unsent: true}}}
+	snapshot := snapshot{payload: taskPayload{byReference: true},
+		view: dispatch.TaskView{Assignment: &dispatch.Assignment{Epoch: 7, Unsent: true}}}
 	if got, err := r.payloadToSend(t.Context(), task, snapshot); err != nil || len(got) != maxPayload {
 		t.Errorf("got %d bytes, %v", len(got), err)
 	}

@@ -107,7 +107,8 @@ func TestNewLeaderAssignsNothingUntilEveryPodHasReported(t *testing.T) {
 			t.Fatalf("a pod has not spoken, and work was given out:\n%s", sim.describe())
 		}
 		sim.advance(2 * time.Second)
-		if begun := append(sim.attempts.runsOf("u"), sim.attempts.runsOf("t")[1:]...); len(begun) != 1 || begun[0].start.Sub(elected) < leaseTimeout {
+		if begun := append(sim.attempts.runsOf("u"), sim.attempts.runsOf("t")[1:]...); len(begun) != 1 ||
+			begun[0].start.Sub(elected) < leaseTimeout {
 			t.Fatalf("want the one free slot taken %v after %s:\n%s", leaseTimeout, since(elected), sim.describe())
 		}
 		sim.advance(time.Minute)

@@ -59,7 +59,8 @@ func (r *reconciler) observe(ctx context.Context, task *v1alpha1.Task, now time.
 		}
 	}
 	if r.dispatcher.HasInvalidEpoch(task) {
-		snapshot.failure = &permanentFailure{v1alpha1.ReasonEpochInvalid, "status.epoch was set to a number that the operator has not given out: create the Task again"}
+		snapshot.failure = &permanentFailure{v1alpha1.ReasonEpochInvalid,
+			"status.epoch was set to a number that the operator has not given out: create the Task again"}
 	}
 	if snapshot.failure != nil {
 		input.Blocked = &dispatch.Wait{Reason: snapshot.failure.reason, Message: snapshot.failure.message}
@@ -79,9 +80,11 @@ func blockReason(task *v1alpha1.Task, swarm *v1alpha1.Swarm) *dispatch.Wait {
 		message := fmt.Sprintf("there is no Swarm %q in namespace %q: create it, or delete this Task", task.Spec.SwarmRef.Name, task.Namespace)
 		return &dispatch.Wait{Reason: v1alpha1.ReasonSwarmNotFound, Message: message}
 	case task.Spec.Items != nil:
-		return &dispatch.Wait{Reason: v1alpha1.ReasonNotSupported, Message: "items are not supported by this version of the operator: create a Task for each item"}
+		return &dispatch.Wait{Reason: v1alpha1.ReasonNotSupported,
+			Message: "items are not supported by this version of the operator: create a Task for each item"}
 	case len(task.Spec.DependsOn) > 0:
-		return &dispatch.Wait{Reason: v1alpha1.ReasonNotSupported, Message: "dependsOn is not supported by this version of the operator: create the Task when what it depends on is done"}
+		return &dispatch.Wait{Reason: v1alpha1.ReasonNotSupported,
+			Message: "dependsOn is not supported by this version of the operator: create the Task when what it depends on is done"}
 	}
 	return nil
 }
@@ -92,7 +95,8 @@ func stopRequestOf(task *v1alpha1.Task, now time.Time, clock clockState) *stopRe
 	case task.Spec.Desired == v1alpha1.TaskCancel:
 		return &stopRequest{v1alpha1.TaskCancelled, v1alpha1.ReasonCancelled, "cancelled by desired: Cancelled"}
 	case clock.hasPassed(deadline(task), now):
-		return &stopRequest{v1alpha1.TaskFailed, v1alpha1.ReasonTimedOut, fmt.Sprintf("not finished %d s after its creation (timeouts.totalSeconds)", task.Spec.Timeouts.TotalSeconds)}
+		return &stopRequest{v1alpha1.TaskFailed, v1alpha1.ReasonTimedOut,
+			fmt.Sprintf("not finished %d s after its creation (timeouts.totalSeconds)", task.Spec.Timeouts.TotalSeconds)}
 	case task.Spec.Desired == v1alpha1.TaskSuspend:
 		return &stopRequest{v1alpha1.TaskPending, v1alpha1.ReasonSuspended, "suspended: set desired to Run to go on"}
 	}

@@ -86,7 +86,8 @@ func (p Plan) result(now time.Time) kit.Result {
 
 // handleRunning shows a running attempt: the first time after a short delay, its progress periodically.
 func (p *planner) handleRunning(assignment dispatch.Assignment) {
-	stored := p.Status.Epoch == assignment.Epoch && len(p.Status.AssignedAgents) > 0 && !isLeaseOutdated(p.Status.AssignedAgents[0], assignment.Lease)
+	stored := p.Status.Epoch == assignment.Epoch && len(p.Status.AssignedAgents) > 0 &&
+		!isLeaseOutdated(p.Status.AssignedAgents[0], assignment.Lease)
 	if due := assignment.Since.Add(firstWriteDelay); assignment.First && !stored && p.now.Before(due) {
 		p.requeueAt(due, "AssignmentUnwritten")
 		return
@@ -107,7 +108,8 @@ func (p *planner) handleRunning(assignment dispatch.Assignment) {
 // long to wait without such a proof.
 func assignedAgent(assignment dispatch.Assignment) v1alpha1.AssignedAgent {
 	assigned := v1alpha1.AssignedAgent{
-		Name: assignment.Agent, Attempt: assignment.Attempt, Epoch: assignment.Epoch, Since: new(metav1.NewTime(assignment.Since.Truncate(time.Second))),
+		Name: assignment.Agent, Attempt: assignment.Attempt, Epoch: assignment.Epoch,
+		Since:        new(metav1.NewTime(assignment.Since.Truncate(time.Second))),
 		LeaseSeconds: wholeSeconds(assignment.Lease),
 	}
 	if by := assignment.Process; isStorableID(by.PodUID) && isStorableID(by.ID) {
@@ -166,7 +168,8 @@ func (p *planner) handleWait(wait dispatch.Wait) {
 }
 
 // reasonsWithoutEvent are the reasons for waiting that need no event.
-var reasonsWithoutEvent = []v1alpha1.Reason{v1alpha1.ReasonNoFreeSlot, v1alpha1.ReasonNoAgentReady, v1alpha1.ReasonPaused, v1alpha1.ReasonNamespaceLimitReached}
+var reasonsWithoutEvent = []v1alpha1.Reason{v1alpha1.ReasonNoFreeSlot, v1alpha1.ReasonNoAgentReady, v1alpha1.ReasonPaused,
+	v1alpha1.ReasonNamespaceLimitReached}
 
 // isNewReason reports whether a reason to wait differs from the one shown. Backing off is a reason of its own.
 func (p *planner) isNewReason(reason v1alpha1.Reason) bool {

@@ -67,7 +67,8 @@ var weightedSteps = strings.Fields(`submit submit submit submit submit wait wait
 
 func scriptGenerator() *rapid.Generator[[]step] {
 	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) step {
-		return step{name: rapid.SampledFrom(weightedSteps).Draw(t, "what"), target: rapid.IntRange(0, 5).Draw(t, "whom"), size: rapid.IntRange(0, 50).Draw(t, "size")}
+		return step{name: rapid.SampledFrom(weightedSteps).Draw(t, "what"), target: rapid.IntRange(0, 5).Draw(t, "whom"),
+			size: rapid.IntRange(0, 50).Draw(t, "size")}
 	}), 5, 60)
 }
 

@@ -56,8 +56,8 @@ func Add(operator *kit.Operator, options Options) error {
 		Build(r)
 }
 
-// handleDeleted drops a deleted task. If agents report about it, its absence from the cache is no proof: the cache may not have the task yet,
-// and a result that is acknowledged now would be lost.
+// handleDeleted drops a deleted task. If agents report about it, its absence from the cache is no proof: the cache may not have the task
+// yet, and a result that is acknowledged now would be lost.
 func (r *reconciler) handleDeleted(ctx context.Context, name types.NamespacedName) error {
 	if r.dispatcher.HasOrphans(name) {
 		switch err := r.apiReader.Get(ctx, name, &v1alpha1.Task{}); {

@@ -67,7 +67,8 @@ func (r *statusRejections) isPermanent(task *v1alpha1.Task, end *dispatch.Attemp
 	r.lock.Lock()
 	defer r.lock.Unlock()
 	rejection := r.tasks[client.ObjectKeyFromObject(task)]
-	return rejection.uid == task.UID && rejection.epoch == end.Epoch && rejection.count >= maxRejections && time.Since(rejection.since) >= rejectionPeriod
+	return rejection.uid == task.UID && rejection.epoch == end.Epoch && rejection.count >= maxRejections &&
+		time.Since(rejection.since) >= rejectionPeriod
 }
 
 func (r *statusRejections) forget(name types.NamespacedName) {

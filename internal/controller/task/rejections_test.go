@@ -33,7 +33,8 @@ func TestPlanOfValuesThatCannotBeStored(t *testing.T) {
 		` `:                                 invalid,
 		strings.Repeat("[", 2000) + "1e400": invalid,
 	} {
-		planCase{reason: value, snapshot: endSnapshot(linkv1.Outcome_OUTCOME_SUCCEEDED, func(end *dispatch.AttemptEnd) { end.Value = []byte(value) }),
+		planCase{reason: value, snapshot: endSnapshot(linkv1.Outcome_OUTCOME_SUCCEEDED,
+			func(end *dispatch.AttemptEnd) { end.Value = []byte(value) }),
 			phase: phase, wantReason: expected[phase],
 			check: func(t *testing.T, p Plan) {
 				assertPlan(t, p, phase == done || p.Status.Result == nil && p.Status.Message != "")
@@ -56,14 +57,16 @@ func TestPlanOfReasonsThatCannotBeStored(t *testing.T) {
 		"":                       v1alpha1.ReasonAttemptFailed,
 	} {
 		failed := endSnapshot(linkv1.Outcome_OUTCOME_FAILED, withReason(reason), func(end *dispatch.AttemptEnd) { end.Message = "it broke" })
-		planCase{reason: reason, task: withRetries(0, 0), snapshot: failed, phase: v1alpha1.TaskFailed, wantReason: want, check: func(t *testing.T, p Plan) {
-			quoted := strings.Contains(p.Status.Message, reason)
-			assertPlan(t, p, strings.HasSuffix(p.Status.Message, "it broke") && quoted == (want == v1alpha1.ReasonAttemptFailed))
-		}}.run(t)
+		planCase{reason: reason, task: withRetries(0, 0), snapshot: failed, phase: v1alpha1.TaskFailed, wantReason: want,
+			check: func(t *testing.T, p Plan) {
+				quoted := strings.Contains(p.Status.Message, reason)
+				assertPlan(t, p, strings.HasSuffix(p.Status.Message, "it broke") && quoted == (want == v1alpha1.ReasonAttemptFailed))
+			}}.run(t)
 	}
 	silent := endSnapshot(linkv1.Outcome_OUTCOME_FAILED, withReason("out-of-memory"))
-	planCase{reason: "no message", task: withRetries(0, 0), snapshot: silent, phase: v1alpha1.TaskFailed, wantReason: v1alpha1.ReasonAttemptFailed,
-		check: func(t *testing.T, p Plan) { assertPlan(t, p, strings.Contains(p.Status.Message, "out-of-memory")) }}.run(t)
+	planCase{reason: "no message", task: withRetries(0, 0), snapshot: silent, phase: v1alpha1.TaskFailed,
+		wantReason: v1alpha1.ReasonAttemptFailed,
+		check:      func(t *testing.T, p Plan) { assertPlan(t, p, strings.Contains(p.Status.Message, "out-of-memory")) }}.run(t)
 }
 
 func TestPlanOfMessagesThatCannotBeStored(t *testing.T) {
@@ -93,9 +96,10 @@ func TestResultThatCannotBeStoredEndsItsTask(t *testing.T) {
 
 func TestReasonThatCannotBeStoredDoesNotHoldUpItsTask(t *testing.T) {
 	simulate(t, []string{"a"}, func(t *testing.T, sim *simulation) {
-		sim.submit("t", behavior{duration: time.Second, outcome: linkv1.Outcome_OUTCOME_FAILED, reason: "out-of-memory"}, func(spec *v1alpha1.TaskSpec) {
-			spec.Retry.Limit = new(int32(1))
-		})
+		sim.submit("t", behavior{duration: time.Second, outcome: linkv1.Outcome_OUTCOME_FAILED, reason: "out-of-memory"},
+			func(spec *v1alpha1.TaskSpec) {
+				spec.Retry.Limit = new(int32(1))
+			})
 		sim.advance(time.Minute)
 		if status := sim.status("t"); status.Reason != string(v1alpha1.ReasonRetriesExhausted) || len(sim.attempts.runsOf("t")) != 2 {
 			t.Errorf("%+v\n%s", status, sim.describe())

@@ -44,7 +44,8 @@ func conditionsOf(task *v1alpha1.Task) []metav1.Condition {
 	case v1alpha1.TaskFailed, v1alpha1.TaskCancelled:
 		return []metav1.Condition{v1alpha1.NotReady(generation, reason, message), v1alpha1.NotProgressing(generation, reason, message)}
 	case v1alpha1.TaskRunning:
-		return []metav1.Condition{v1alpha1.NotReady(generation, v1alpha1.ReasonRunning, ""), v1alpha1.Progressing(generation, v1alpha1.ReasonRunning, "")}
+		return []metav1.Condition{v1alpha1.NotReady(generation, v1alpha1.ReasonRunning, ""),
+			v1alpha1.Progressing(generation, v1alpha1.ReasonRunning, "")}
 	}
 	return []metav1.Condition{v1alpha1.NotReady(generation, reason, message), v1alpha1.Progressing(generation, reason, message)}
 }

@@ -42,7 +42,9 @@ func TestConditionsFollowThePhase(t *testing.T) {
 }
 
 func TestLimitsOfWhatAStatusHolds(t *testing.T) {
-	end := endSnapshot(linkv1.Outcome_OUTCOME_SUCCEEDED, func(end *dispatch.AttemptEnd) { end.Value = []byte(`"` + strings.Repeat("1", 4094) + `"`) })
+	end := endSnapshot(linkv1.Outcome_OUTCOME_SUCCEEDED, func(end *dispatch.AttemptEnd) {
+		end.Value = []byte(`"` + strings.Repeat("1", 4094) + `"`)
+	})
 	if got := plan(&v1alpha1.Task{}, end, noon); got.Status.Phase != v1alpha1.TaskCompleted || got.Status.Result == nil ||
 		len(got.Status.Result.Raw) != 4096 {
 		t.Errorf("a result of 4 KiB: %s", got.Status.Phase)
@@ -171,7 +173,8 @@ func TestPayloadInTheTaskIsLimited(t *testing.T) {
 		task := &v1alpha1.Task{}
 		task.Spec.Payload = &apiextensionsv1.JSON{Raw: bytes.Repeat([]byte(" "), size)}
 		for _, kept := range []bool{true, false} {
-			if result, err := (&reconciler{}).readPayload(t.Context(), task); err != nil || (result.failure == nil) != fits || fits && result.byReference == kept {
+			if result, err := (&reconciler{}).readPayload(t.Context(), task); err != nil || (result.failure == nil) != fits ||
+				fits && result.byReference == kept {
 				t.Errorf("%d bytes, kept %t: %v, %+v", size, kept, err, result)
 			}
 			payload.Drop(task)

@@ -51,7 +51,8 @@ func (l *attemptLog) recordStart(attempt *linkv1.Attempt, process *process) {
 			continue
 		}
 		if other.outcome == "" {
-			l.sim.problem("two owners: %v starts %s with epoch %x while %s (%s) runs it with epoch %x", process, attempt.GetTask(), attempt.GetEpoch(), other.agent, other.pod, other.epoch)
+			l.sim.problem("two owners: %v starts %s with epoch %x while %s (%s) runs it with epoch %x", process, attempt.GetTask(),
+				attempt.GetEpoch(), other.agent, other.pod, other.epoch)
 		}
 		if other.epoch >= attempt.GetEpoch() {
 			l.sim.problem("%v starts %s with epoch %x after epoch %x", process, attempt.GetTask(), attempt.GetEpoch(), other.epoch)

@@ -54,7 +54,8 @@ var reasonsWithoutFailedRun = []v1alpha1.Reason{
 // decidedByFailure reports whether the last failure of a task was not followed by a retry, and therefore is not counted as one.
 func decidedByFailure(task *v1alpha1.Task) bool {
 	status := task.Status
-	return status.Phase == v1alpha1.TaskFailed && status.Attempt > 0 && !slices.Contains(reasonsWithoutFailedRun, v1alpha1.Reason(status.Reason))
+	return status.Phase == v1alpha1.TaskFailed && status.Attempt > 0 &&
+		!slices.Contains(reasonsWithoutFailedRun, v1alpha1.Reason(status.Reason))
 }
 
 // decidedOtherwise reports whether an attempt that is counted nowhere decided the task.
@@ -174,5 +175,7 @@ func (l *attemptLog) countFailures(uid string) int32 {
 func (l *attemptLog) hasLongRun(uid string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.ContainsFunc(l.runs, func(run *attemptRecord) bool { return run.uid == uid && run.end.Sub(run.start) >= handBackResetPeriod })
+	return slices.ContainsFunc(l.runs, func(run *attemptRecord) bool {
+		return run.uid == uid && run.end.Sub(run.start) >= handBackResetPeriod
+	})
 }

@@ -19,8 +19,8 @@ const (
 	renewDeadline = 8 * time.Second
 )
 
-// safetyRules are the safety rules of the protocol outside of the dispatcher. A test disables one to show that the simulation finds the problem
-// that it prevents.
+// safetyRules are the safety rules of the protocol outside of the dispatcher. A test disables one to show that the simulation finds the
+// problem that it prevents.
 type safetyRules struct {
 	numberedConnections bool // the link refuses a connection that its process has given up
 	waitForPredecessor  bool // a leader that took the Lease early waits until its predecessor has stopped
@@ -130,8 +130,8 @@ func (sim *simulation) reachableLeader() *leader {
 	return sim.leader
 }
 
-// stealLease elects a leader after its predecessor's Lease was deleted unnoticed. The predecessor ends when it next reads the Lease, after its
-// renew deadline at the latest.
+// stealLease elects a leader after its predecessor's Lease was deleted unnoticed. The predecessor ends when it next reads the Lease, after
+// its renew deadline at the latest.
 func (sim *simulation) stealLease(noticedAfter time.Duration) {
 	former, wait := sim.currentLeader(), renewDeadline
 	if sim.disabledRules.waitForPredecessor {

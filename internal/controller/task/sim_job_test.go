@@ -149,7 +149,8 @@ func (p *process) sendProgress(now time.Time) {
 		percent := int32(now.Sub(job.startedAt) * 100 / max(job.behavior.duration, 1))
 		if p.welcomed && job.behavior.reportsProgress && percent > job.progress {
 			job.progress = percent
-			p.stream.up.push(&linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Progress{Progress: &linkv1.Progress{Attempt: job.attempt, Percent: percent}}})
+			p.stream.up.push(&linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Progress{Progress: &linkv1.Progress{Attempt: job.attempt,
+				Percent: percent}}})
 		}
 	}
 }

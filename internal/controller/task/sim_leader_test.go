@@ -61,7 +61,8 @@ func (sim *simulation) elect() *leader { return sim.electWithStaleCache(0) }
 // electWithStaleCache starts a leader whose cache lacks the last changes until it is released.
 func (sim *simulation) electWithStaleCache(behind int) *leader {
 	ctx, stop := context.WithCancel(context.Background())
-	l := &leader{sim: sim, queue: newQueue(), registry: prometheus.NewRegistry(), stop: stop, term: sim.term.Add(1), aloneFrom: sim.contestedUntil}
+	l := &leader{sim: sim, queue: newQueue(), registry: prometheus.NewRegistry(), stop: stop, term: sim.term.Add(1),
+		aloneFrom: sim.contestedUntil}
 	l.isLeading.Store(true)
 	l.link = newLinkServer(l)
 	l.dispatcher = dispatch.New(dispatch.Config{
@@ -70,7 +71,8 @@ func (sim *simulation) electWithStaleCache(behind int) *leader {
 	})
 	l.dispatcher.Connect(l.link)
 	l.fillCache(behind)
-	r := &reconciler{client: &stubClient{leader: l}, apiReader: storeReader{store: sim.store, reads: &sim.apiReads}, dispatcher: l.dispatcher, clock: sim.clock}
+	r := &reconciler{client: &stubClient{leader: l}, apiReader: storeReader{store: sim.store, reads: &sim.apiReads}, dispatcher: l.dispatcher,
+		clock: sim.clock}
 	r.status = kit.NewStatus[*v1alpha1.Task](&kit.Operator{Manager: stubManager{client: r.client, events: &sim.events}}, name)
 	l.openTerm()
 	sim.wg.Go(func() { l.run(ctx) })

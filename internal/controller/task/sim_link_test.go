@@ -139,7 +139,8 @@ func (s *linkServer) handleHello(stream *stream, hello *linkv1.Hello) {
 	s.mu.Lock()
 	s.sessions[stream.agent], s.lastHeard[stream.agent] = session, time.Now()
 	s.mu.Unlock()
-	stream.down.push(&linkv1.OperatorMessage{Kind: &linkv1.OperatorMessage_Welcome{Welcome: &linkv1.Welcome{Term: session.term, Lease: durationpb.New(s.leader.sim.lease)}}})
+	stream.down.push(&linkv1.OperatorMessage{Kind: &linkv1.OperatorMessage_Welcome{Welcome: &linkv1.Welcome{Term: session.term,
+		Lease: durationpb.New(s.leader.sim.lease)}}})
 	if s.leader.dispatcher.Joined(stream.agent, stream.podUID, hello) != nil {
 		s.removeSession(session)
 		stream.down.clear()
@@ -151,8 +152,8 @@ func (s *linkServer) handleHello(stream *stream, hello *linkv1.Hello) {
 	}
 }
 
-// reconcileAgent plays the part of the controller of Agents: it stores which process is linked, once its cache has the Agent, and reports it to
-// the board.
+// reconcileAgent plays the part of the controller of Agents: it stores which process is linked, once its cache has the Agent, and reports
+// it to the board.
 func (s *linkServer) reconcileAgent(name string) {
 	view := s.leader.dispatcher.Agent(namespacedName(name))
 	if !s.leader.isLeader() || !slices.Contains(s.leader.sim.visiblePods(), name) {

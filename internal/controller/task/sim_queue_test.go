@@ -19,7 +19,8 @@ type queue struct {
 }
 
 func newQueue() *queue {
-	return &queue{due: map[types.NamespacedName]time.Time{}, processing: map[types.NamespacedName]bool{}, failed: map[types.NamespacedName]int{}, wake: make(chan struct{}, 1)}
+	return &queue{due: map[types.NamespacedName]time.Time{}, processing: map[types.NamespacedName]bool{},
+		failed: map[types.NamespacedName]int{}, wake: make(chan struct{}, 1)}
 }
 
 // After implements dispatch.Trigger.

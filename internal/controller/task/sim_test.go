@@ -51,7 +51,8 @@ type simulation struct {
 }
 
 func newSimulation() *simulation {
-	sim := &simulation{lease: lease, store: newStore(), workers: 1, agents: map[string]*process{}, behaviors: map[string]func(int32) behavior{}}
+	sim := &simulation{lease: lease, store: newStore(), workers: 1, agents: map[string]*process{},
+		behaviors: map[string]func(int32) behavior{}}
 	sim.linkedProcesses, sim.hiddenPods = map[string]dispatch.Process{}, map[string]bool{}
 	sim.attempts.sim, sim.events.sent = sim, map[string]int{}
 	sim.faults.writeDelay = 2 * time.Millisecond

@@ -40,8 +40,8 @@ func Cached() cache.ByObject {
 // A Bundle returns the CAs, in PEM, one of which has signed the webhook's certificate; "" when there is none yet.
 type Bundle func(context.Context) string
 
-// caOverlapPeriod is how long the API server trusts a CA that the Secret no longer has. Meanwhile every replica switches to a certificate of
-// another CA, which takes caPropagationDelay plus the delay of its cache.
+// caOverlapPeriod is how long the API server trusts a CA that the Secret no longer has. Meanwhile every replica switches to a certificate
+// of another CA, which takes caPropagationDelay plus the delay of its cache.
 const caOverlapPeriod = 30 * time.Second
 
 // caBundleController is the leader's part: it keeps the CA bundle in the configuration.
@@ -58,8 +58,8 @@ type caOverlap struct {
 	since   time.Time
 }
 
-// AddCABundleController adds a controller that keeps the bundle in the configuration, if there is one. The bundle must come from the Secret in the
-// manager's cache, which is watched.
+// AddCABundleController adds a controller that keeps the bundle in the configuration, if there is one. The bundle must come from the Secret
+// in the manager's cache, which is watched.
 func AddCABundleController(mgr manager.Manager, bundle Bundle) error {
 	enqueue := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: ConfigurationName}}}
@@ -99,8 +99,8 @@ func (k *caBundleController) Reconcile(ctx context.Context, request reconcile.Re
 	return reconcile.Result{RequeueAfter: remaining}, err
 }
 
-// isManagedByCertManager reports whether cert-manager keeps the bundle. It reverts other writes at once, so two writers would never stop: when an
-// installation starts to use cert-manager, the leader still has our own certificate until its pod is replaced.
+// isManagedByCertManager reports whether cert-manager keeps the bundle. It reverts other writes at once, so two writers would never stop:
+// when an installation starts to use cert-manager, the leader still has our own certificate until its pod is replaced.
 func isManagedByCertManager(config *admissionv1.MutatingWebhookConfiguration) bool {
 	return slices.ContainsFunc([]string{"inject-ca-from", "inject-ca-from-secret", "inject-apiserver-ca"}, func(name string) bool {
 		return config.Annotations["cert-manager.io/"+name] != ""
@@ -119,7 +119,8 @@ func (k *caBundleController) remainingOverlap(retired string) time.Duration {
 }
 
 // patchConfiguration patches the configuration, and reports whether it did. After a conflict, the watch brings the new version.
-func patchConfiguration(ctx context.Context, c client.Client, current, desired *admissionv1.MutatingWebhookConfiguration) (written bool, err error) {
+func patchConfiguration(ctx context.Context, c client.Client, current, desired *admissionv1.MutatingWebhookConfiguration) (written bool,
+	err error) {
 	switch err := c.Patch(ctx, desired, client.StrategicMergeFrom(current, client.MergeFromWithOptimisticLock{})); {
 	case errors.Is(err, kit.ErrNotLeading), errors.Is(err, context.Canceled), apierrors.IsConflict(err), apierrors.IsNotFound(err):
 		return false, nil
@@ -130,7 +131,8 @@ func patchConfiguration(ctx context.Context, c client.Client, current, desired *
 }
 
 // withCABundle returns the configuration with that bundle, and whether that changed anything.
-func withCABundle(current *admissionv1.MutatingWebhookConfiguration, bundle string) (desired *admissionv1.MutatingWebhookConfiguration, changed bool) {
+func withCABundle(current *admissionv1.MutatingWebhookConfiguration, bundle string) (desired *admissionv1.MutatingWebhookConfiguration,
+	changed bool) {
 	desired = current.DeepCopy()
 	for n := range desired.Webhooks {
 		clientConfig := &desired.Webhooks[n].ClientConfig

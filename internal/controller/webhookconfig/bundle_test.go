@@ -24,7 +24,8 @@ var request = reconcile.Request{NamespacedName: types.NamespacedName{Name: Confi
 func configuration() *admissionv1.MutatingWebhookConfiguration {
 	return &admissionv1.MutatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: ConfigurationName},
-		Webhooks:   []admissionv1.MutatingWebhook{{Name: "pods.swarm.io", SideEffects: new(admissionv1.SideEffectClassNone)}, {Name: "more.swarm.io"}},
+		Webhooks: []admissionv1.MutatingWebhook{{Name: "pods.swarm.io", SideEffects: new(admissionv1.SideEffectClassNone)},
+			{Name: "more.swarm.io"}},
 	}
 }
 

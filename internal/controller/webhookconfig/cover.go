@@ -85,9 +85,10 @@ func (c *namespaceSelectorController) Reconcile(ctx context.Context, request rec
 	return reconcile.Result{}, err
 }
 
-// withNamespaces limits the spread webhook, if there is one, to these namespaces, and reports whether that changed anything. The rules are set
-// together with the namespaces, so that a newly installed configuration does not apply to all namespaces.
-func withNamespaces(current *admissionv1.MutatingWebhookConfiguration, namespaces []string) (desired *admissionv1.MutatingWebhookConfiguration, changed bool) {
+// withNamespaces limits the spread webhook, if there is one, to these namespaces, and reports whether that changed anything. The rules are
+// set together with the namespaces, so that a newly installed configuration does not apply to all namespaces.
+func withNamespaces(current *admissionv1.MutatingWebhookConfiguration,
+	namespaces []string) (desired *admissionv1.MutatingWebhookConfiguration, changed bool) {
 	desired = current.DeepCopy()
 	hook := spreadWebhook(desired)
 	if hook == nil {
@@ -101,7 +102,8 @@ func withNamespaces(current *admissionv1.MutatingWebhookConfiguration, namespace
 func podCreateRules() []admissionv1.RuleWithOperations {
 	return []admissionv1.RuleWithOperations{{
 		Operations: []admissionv1.OperationType{admissionv1.Create},
-		Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}, Scope: new(admissionv1.NamespacedScope)},
+		Rule: admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"},
+			Scope: new(admissionv1.NamespacedScope)},
 	}}
 }
 

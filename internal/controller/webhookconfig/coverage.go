@@ -53,7 +53,8 @@ func (c NamespaceSelector) Covers(ctx context.Context, namespace string) (covere
 	if hook := spreadWebhook(config); hook != nil {
 		return isCalledFor(hook, namespace), ""
 	}
-	return false, fmt.Sprintf("MutatingWebhookConfiguration %q has no webhook %q: install it, or no webhook is called for pods", ConfigurationName, SpreadWebhook)
+	return false, fmt.Sprintf("MutatingWebhookConfiguration %q has no webhook %q: install it, or no webhook is called for pods",
+		ConfigurationName, SpreadWebhook)
 }
 
 // excludedReason returns why the pods of a namespace are never covered, or "".

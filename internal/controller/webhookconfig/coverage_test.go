@@ -107,13 +107,18 @@ func TestNamespacesWithManagedWorkloadsAreCovered(t *testing.T) {
 		{"nothing that is managed", []client.Object{scopedNamespace("a"), deployment("a", nil), statefulSet("a", nil)}, []string{noNamespace}},
 		{"a Deployment", []client.Object{scopedNamespace("a"), deployment("a", spreadAnnotations)}, []string{"a"}},
 		{"a StatefulSet", []client.Object{scopedNamespace("a"), statefulSet("a", spreadAnnotations)}, []string{"a"}},
-		{"several, in order and each once", []client.Object{scopedNamespace("c"), scopedNamespace("a"), scopedNamespace("b"), deployment("c", spreadAnnotations), deployment("a", spreadAnnotations), statefulSet("a", spreadAnnotations), deployment("b", nil)}, []string{"a", "c"}},
+		{"several, in order and each once", []client.Object{scopedNamespace("c"), scopedNamespace("a"), scopedNamespace("b"),
+			deployment("c", spreadAnnotations), deployment("a", spreadAnnotations), statefulSet("a", spreadAnnotations), deployment("b", nil)},
+			[]string{"a", "c"}},
 		{"enabled without numbers", []client.Object{scopedNamespace("a"), deployment("a", only)}, []string{noNamespace}},
 		{"numbers without enablement", []client.Object{scopedNamespace("a"), deployment("a", numbers)}, []string{noNamespace}},
 		{"a number that is none", []client.Object{scopedNamespace("a"), deployment("a", wrong)}, []string{"a"}},
-		{"out of scope", []client.Object{otherNamespace("a"), deployment("a", spreadAnnotations), scopedNamespace("b"), deployment("b", spreadAnnotations)}, []string{"b"}},
+		{"out of scope", []client.Object{otherNamespace("a"), deployment("a", spreadAnnotations), scopedNamespace("b"),
+			deployment("b", spreadAnnotations)}, []string{"b"}},
 		{"a namespace that is not known yet", []client.Object{deployment("a", spreadAnnotations)}, []string{noNamespace}},
-		{"the cluster's and the operator's own", []client.Object{scopedNamespace("kube-system"), scopedNamespace("kube-flannel"), scopedNamespace("swarm-system"), deployment("kube-system", spreadAnnotations), deployment("kube-flannel", spreadAnnotations), statefulSet("swarm-system", spreadAnnotations)}, []string{noNamespace}},
+		{"the cluster's and the operator's own", []client.Object{scopedNamespace("kube-system"), scopedNamespace("kube-flannel"),
+			scopedNamespace("swarm-system"), deployment("kube-system", spreadAnnotations), deployment("kube-flannel", spreadAnnotations),
+			statefulSet("swarm-system", spreadAnnotations)}, []string{noNamespace}},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
 			m := newSelectorHarness(append(c.world, spreadConfiguration())...)
@@ -197,7 +202,8 @@ func TestNoNamespaceIsSelectedWhenReadOnly(t *testing.T) {
 }
 
 func TestCoversFollowsTheConfiguration(t *testing.T) {
-	m := newSelectorHarness(spreadConfiguration(), scopedNamespace("a"), scopedNamespace("b"), scopedNamespace("kube-system"), deployment("a", spreadAnnotations))
+	m := newSelectorHarness(spreadConfiguration(), scopedNamespace("a"), scopedNamespace("b"), scopedNamespace("kube-system"),
+		deployment("a", spreadAnnotations))
 	if covered, excluded := m.selector.Covers(t.Context(), "a"); covered || excluded != "" {
 		t.Errorf("as installed: covered %t, never %q", covered, excluded)
 	}
@@ -213,7 +219,8 @@ func TestCoversFollowsTheConfiguration(t *testing.T) {
 		{"kube-flannel", false, "the cluster's own"},
 		{"swarm-system", false, "the operator's own"},
 	} {
-		if covered, excluded := m.selector.Covers(t.Context(), c.namespace); covered != c.covered || !strings.Contains(excluded, c.never) || (excluded == "") != (c.never == "") {
+		if covered, excluded := m.selector.Covers(t.Context(), c.namespace); covered != c.covered || !strings.Contains(excluded, c.never) ||
+			(excluded == "") != (c.never == "") {
 			t.Errorf("%s: covered %t, never %q", c.namespace, covered, excluded)
 		}
 	}
@@ -236,19 +243,21 @@ func TestManagedChangedPredicate(t *testing.T) {
 	}
 	more := map[string]string{"swarm.io/spread": "enabled", "swarm.io/spot-percentage": "10", "swarm.io/min-on-demand": "1"}
 	for reason, c := range map[string]struct{ got, want bool }{
-		"an unmanaged one is made":          {managed.Create(event.CreateEvent{Object: deployment("a", nil)}), false},
-		"a managed one is made":             {managed.Create(event.CreateEvent{Object: statefulSet("a", spreadAnnotations)}), true},
-		"an unmanaged one goes":             {managed.Delete(event.DeleteEvent{Object: statefulSet("a", nil)}), false},
-		"a managed one goes":                {managed.Delete(event.DeleteEvent{Object: deployment("a", spreadAnnotations)}), true},
-		"the status of an unmanaged one":    {update(nil, nil), false},
-		"the status of a managed one":       {update(spreadAnnotations, spreadAnnotations), false},
-		"another percentage":                {update(spreadAnnotations, more), false},
-		"one begins to be managed":          {update(nil, spreadAnnotations), true},
-		"one ceases to be":                  {update(spreadAnnotations, nil), true},
-		"a namespace is seen":               {labelsChanged().Create(event.CreateEvent{Object: scopedNamespace("a")}), true},
-		"a namespace has other labels":      {labelsChanged().Update(event.UpdateEvent{ObjectOld: otherNamespace("a"), ObjectNew: scopedNamespace("a")}), true},
-		"a namespace changes in other ways": {labelsChanged().Update(event.UpdateEvent{ObjectOld: scopedNamespace("a"), ObjectNew: scopedNamespace("a")}), false},
-		"a namespace goes":                  {labelsChanged().Delete(event.DeleteEvent{Object: scopedNamespace("a")}), false},
+		"an unmanaged one is made":       {managed.Create(event.CreateEvent{Object: deployment("a", nil)}), false},
+		"a managed one is made":          {managed.Create(event.CreateEvent{Object: statefulSet("a", spreadAnnotations)}), true},
+		"an unmanaged one goes":          {managed.Delete(event.DeleteEvent{Object: statefulSet("a", nil)}), false},
+		"a managed one goes":             {managed.Delete(event.DeleteEvent{Object: deployment("a", spreadAnnotations)}), true},
+		"the status of an unmanaged one": {update(nil, nil), false},
+		"the status of a managed one":    {update(spreadAnnotations, spreadAnnotations), false},
+		"another percentage":             {update(spreadAnnotations, more), false},
+		"one begins to be managed":       {update(nil, spreadAnnotations), true},
+		"one ceases to be":               {update(spreadAnnotations, nil), true},
+		"a namespace is seen":            {labelsChanged().Create(event.CreateEvent{Object: scopedNamespace("a")}), true},
+		"a namespace has other labels": {labelsChanged().Update(event.UpdateEvent{ObjectOld: otherNamespace("a"),
+			ObjectNew: scopedNamespace("a")}), true},
+		"a namespace changes in other ways": {labelsChanged().Update(event.UpdateEvent{ObjectOld: scopedNamespace("a"),
+			ObjectNew: scopedNamespace("a")}), false},
+		"a namespace goes": {labelsChanged().Delete(event.DeleteEvent{Object: scopedNamespace("a")}), false},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s: woken %t", reason, c.got)

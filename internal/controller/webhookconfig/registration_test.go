@@ -88,8 +88,10 @@ func TestWebhookIsRegisteredByURL(t *testing.T) {
 	}{
 		{"nothing is there", newRegistration(true, nil)},
 		{"another process has left one behind", newRegistration(true, nil, leftoverConfiguration("another"))},
-		{"another process creates one at the same time", newRegistration(true, []error{apierrors.NewAlreadyExists(configurations, ConfigurationName)})},
-		{"another process writes at the same time", newRegistration(true, []error{apierrors.NewConflict(configurations, ConfigurationName, errors.New("stale"))}, leftoverConfiguration("another"))},
+		{"another process creates one at the same time", newRegistration(true,
+			[]error{apierrors.NewAlreadyExists(configurations, ConfigurationName)})},
+		{"another process writes at the same time", newRegistration(true,
+			[]error{apierrors.NewConflict(configurations, ConfigurationName, errors.New("stale"))}, leftoverConfiguration("another"))},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
 			if err := errors.Join(c.r.Check(t.Context()), c.r.Start(t.Context())); err != nil || !c.r.ProbeDone() {
@@ -150,7 +152,8 @@ func TestWebhookThatCannotBeCalledIsNotRegistered(t *testing.T) {
 }
 
 func TestFailedRegistrationEndsTheOperatorUnlessItStops(t *testing.T) {
-	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "mutatingwebhookconfigurations"}, ConfigurationName, errors.New("no rule"))
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "mutatingwebhookconfigurations"}, ConfigurationName,
+		errors.New("no rule"))
 	for _, c := range []struct {
 		reason string
 		err    error

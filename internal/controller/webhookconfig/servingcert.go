@@ -47,7 +47,8 @@ func NewServingCert(certificates Certificates) *ServingCert {
 // Watch observes which CAs the API server trusts, and every certificate that is stored.
 func (f *ServingCert) Watch(ctx context.Context, informers cache.Informers) error {
 	return errors.Join(
-		watch(ctx, informers, &admissionv1.MutatingWebhookConfiguration{}, f.observeTrusted, func() { f.observeTrusted(&admissionv1.MutatingWebhookConfiguration{}) }),
+		watch(ctx, informers, &admissionv1.MutatingWebhookConfiguration{}, f.observeTrusted,
+			func() { f.observeTrusted(&admissionv1.MutatingWebhookConfiguration{}) }),
 		watch(ctx, informers, &corev1.Secret{}, func(*corev1.Secret) { f.certificates(ctx) }, func() {}),
 	)
 }

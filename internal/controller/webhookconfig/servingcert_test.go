@@ -145,7 +145,8 @@ func TestNoConnectionFailsWhenAllIsMadeAnew(t *testing.T) {
 		upTo := func(most time.Duration, what string) time.Duration {
 			return time.Duration(rapid.Int64Range(0, int64(most/time.Millisecond)).Draw(t, what)) * time.Millisecond
 		}
-		replica, server := laggingView{lag: upTo(10*time.Second, "replica hears")}, laggingView{lag: upTo(caPropagationDelay-time.Millisecond, "API server hears")}
+		replica, server := laggingView{lag: upTo(10*time.Second, "replica hears")},
+			laggingView{lag: upTo(caPropagationDelay-time.Millisecond, "API server hears")}
 		seen, writes := start.Add(upTo(10*time.Second, "replica sees Secret")), start.Add(upTo(20*time.Second, "leader writes"))
 		k := caBundleController{}
 		s := newCertHarness(old.leaf, nil)
@@ -182,8 +183,8 @@ func TestNoConnectionFailsWhenAllIsMadeAnew(t *testing.T) {
 	})
 }
 
-// newCachedVerifier verifies each pair of a certificate and a bundle once: signatures are most of the cost of the property test, and nothing
-// expires within it.
+// newCachedVerifier verifies each pair of a certificate and a bundle once: signatures are most of the cost of the property test, and
+// nothing expires within it.
 func newCachedVerifier() func(shown *tls.Certificate, bundle string, now time.Time) error {
 	type pair struct {
 		shown  *tls.Certificate

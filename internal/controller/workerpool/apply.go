@@ -107,7 +107,8 @@ func (r *reconciler) scaleWorkload(ctx context.Context, pool *v1alpha1.WorkerPoo
 		return fmt.Errorf("scale %s %q: %w", ref.Kind, ref.Name, err)
 	}
 	patch := fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q},"spec":{"replicas":%d}}`, workload.object.GetResourceVersion(), replicas)
-	err = r.client.SubResource("scale").Patch(ctx, workload.object, client.RawPatch(types.MergePatchType, patch), client.WithSubResourceBody(&autoscalingv1.Scale{}))
+	err = r.client.SubResource("scale").Patch(ctx, workload.object, client.RawPatch(types.MergePatchType, patch),
+		client.WithSubResourceBody(&autoscalingv1.Scale{}))
 	if err != nil {
 		return fmt.Errorf("scale %s %q to %d: %w", ref.Kind, ref.Name, replicas, err)
 	}

@@ -46,11 +46,12 @@ func (p *planner) assignJobs() {
 
 // hasNoWorkersYet reports whether there is nothing to plan yet: no worker has participated so far, and none is ready.
 func (p *planner) hasNoWorkersYet(input assign.Input) bool {
-	return p.snapshot.newestRevision() == nil && len(p.records) == 0 && !slices.ContainsFunc(input.Workers, func(w assign.Worker) bool { return w.State == assign.Ready })
+	return p.snapshot.newestRevision() == nil && len(p.records) == 0 &&
+		!slices.ContainsFunc(input.Workers, func(w assign.Worker) bool { return w.State == assign.Ready })
 }
 
-// assignInput returns the input of the assignment. If the jobs cannot be read it uses those of the newest revision; a pinned revision has its
-// own.
+// assignInput returns the input of the assignment. If the jobs cannot be read it uses those of the newest revision; a pinned revision has
+// its own.
 func (p *planner) assignInput() (assign.Input, []assign.Job) {
 	current := p.state.jobs
 	input := assign.Input{
@@ -118,9 +119,11 @@ func (p *planner) planRevision(decision assign.Decision, jobs []assign.Job) {
 			versions[share.Worker] = version
 		}
 	}
-	data := codec.Revision{Strategy: string(p.pool.Spec.Strategy), Algorithm: decision.Next.Algorithm(), Version: version, Workers: []codec.RevisionShare{}}
+	data := codec.Revision{Strategy: string(p.pool.Spec.Strategy), Algorithm: decision.Next.Algorithm(), Version: version,
+		Workers: []codec.RevisionShare{}}
 	for _, share := range decision.Next.Shares() {
-		data.Workers = append(data.Workers, codec.RevisionShare{Worker: share.Worker, Ordinal: share.Ordinal, Version: versions[share.Worker], Jobs: share.Jobs})
+		data.Workers = append(data.Workers, codec.RevisionShare{Worker: share.Worker, Ordinal: share.Ordinal, Version: versions[share.Worker],
+			Jobs: share.Jobs})
 	}
 	for _, job := range decision.Unassigned {
 		data.Unassigned = append(data.Unassigned, job.Job)
@@ -164,7 +167,8 @@ func (p *planner) describeRevision(decision assign.Decision) string {
 			}
 		}
 	}
-	message := fmt.Sprintf("revision %d: of %d jobs %d move, %d are given out, %d are taken back", p.RevisionNumber, p.Jobs, moved, added, len(before))
+	message := fmt.Sprintf("revision %d: of %d jobs %d move, %d are given out, %d are taken back", p.RevisionNumber, p.Jobs, moved, added,
+		len(before))
 	if rollbackTo := p.pool.Spec.RollbackTo; rollbackTo > 0 {
 		return fmt.Sprintf("%s, as revision %d has them", message, rollbackTo)
 	}

@@ -38,7 +38,8 @@ func parseConfigMap(object *corev1.ConfigMap, key string) *configMap {
 	var errs [2]error
 	cm.file, errs[0] = codec.ParseFile(text)
 	cm.ledger, errs[1] = codec.DecodeLedger(ledger)
-	cm.modified = !sanitizeFile(&cm.file, cm.ledger) || errs[0] != nil || errs[1] != nil || object.Annotations[v1alpha1.AnnotationChecksum] != checksum(text, ledger)
+	cm.modified = !sanitizeFile(&cm.file, cm.ledger) || errs[0] != nil || errs[1] != nil ||
+		object.Annotations[v1alpha1.AnnotationChecksum] != checksum(text, ledger)
 	return cm
 }
 

@@ -61,7 +61,8 @@ func TestDeletedConfigMapOfAWorkerIsRestored(t *testing.T) {
 
 // A worker joins, and the config is deleted before it was granted anything. Its planned jobs are still held by others.
 func TestNewWorkerIsGrantedNothingByARestoredConfig(t *testing.T) {
-	for reason, change := range map[string]func(*fakeCluster){"Shared": func(*fakeCluster) {}, "PerWorker": func(c *fakeCluster) { withPerWorkerLayout(c.pool) }} {
+	for reason, change := range map[string]func(*fakeCluster){"Shared": func(*fakeCluster) {},
+		"PerWorker": func(c *fakeCluster) { withPerWorkerLayout(c.pool) }} {
 		t.Run(reason, func(t *testing.T) {
 			c, l := newFakeCluster(6, 2), newLeader(1)
 			change(c)

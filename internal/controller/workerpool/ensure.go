@@ -15,8 +15,8 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/pool/codec"
 )
 
-// ensureConfig takes over the config before any decision is based on it: it exists, empty at first; no other writer has changed it; and this
-// leader has raised its fence, so that a late write of an earlier leader is refused.
+// ensureConfig takes over the config before any decision is based on it: it exists, empty at first; no other writer has changed it; and
+// this leader has raised its fence, so that a late write of an earlier leader is refused.
 func (r *reconciler) ensureConfig(ctx context.Context, pool *v1alpha1.WorkerPool, snapshot *poolSnapshot) error {
 	state := r.stateFor(pool)
 	if snapshot.published.missing || snapshot.published.modified {
@@ -47,8 +47,8 @@ func (r *reconciler) ensureConfig(ctx context.Context, pool *v1alpha1.WorkerPool
 	return nil
 }
 
-// mayLackConfigMaps reports whether the cache may lack a ConfigMap that a former leader created, with the jobs it granted there. Under layout
-// Shared there is only one, and the first write of a term is refused if the cache was stale.
+// mayLackConfigMaps reports whether the cache may lack a ConfigMap that a former leader created, with the jobs it granted there. Under
+// layout Shared there is only one, and the first write of a term is refused if the cache was stale.
 func (r *reconciler) mayLackConfigMaps(pool *v1alpha1.WorkerPool, state *localState) bool {
 	return pool.Spec.Config.Layout == v1alpha1.LayoutPerWorker && state.ensuredTerm != r.leadership.Term()
 }
@@ -80,14 +80,15 @@ func (r *reconciler) restoreConfig(ctx context.Context, pool *v1alpha1.WorkerPoo
 		restored.add(state.configMaps[name], true)
 	}
 	if len(snapshot.history) > 0 {
-		state.events = append(state.events, pendingEvent{reason: "ConfigRestored", message: "the config was deleted, or changed by another client, and was restored from the kept revisions"})
+		state.events = append(state.events, pendingEvent{reason: "ConfigRestored",
+			message: "the config was deleted, or changed by another client, and was restored from the kept revisions"})
 	}
 	snapshot.published = restored
 	return nil
 }
 
-// restoreMissing publishes the stored revisions for workers whose own ConfigMap is missing. If it was deleted, they may hold its jobs. If it
-// has yet to be created, this is harmless: the worker gets an empty list, and its jobs when it has acknowledged that.
+// restoreMissing publishes the stored revisions for workers whose own ConfigMap is missing. If it was deleted, they may hold its jobs. If
+// it has yet to be created, this is harmless: the worker gets an empty list, and its jobs when it has acknowledged that.
 func (r *reconciler) restoreMissing(ctx context.Context, pool *v1alpha1.WorkerPool, snapshot *poolSnapshot, state *localState) error {
 	missing := splitPerWorker(pool, snapshot.rebuildConfig(pool))
 	for name := range snapshot.published.configMaps {
@@ -105,8 +106,8 @@ func (r *reconciler) restoreMissing(ctx context.Context, pool *v1alpha1.WorkerPo
 	return nil
 }
 
-// createPlaceholders creates all missing ConfigMaps before the first one is restored, so that a leader that dies in between leaves no part of
-// the config that looks complete.
+// createPlaceholders creates all missing ConfigMaps before the first one is restored, so that a leader that dies in between leaves no part
+// of the config that looks complete.
 func (r *reconciler) createPlaceholders(ctx context.Context, pool *v1alpha1.WorkerPool, configMaps, existing map[string]*configMap) error {
 	for _, name := range sortedNames(configMaps) {
 		cm := configMaps[name]
@@ -137,7 +138,8 @@ func splitPerWorker(pool *v1alpha1.WorkerPool, config configMap) map[string]*con
 		if ledgerEntry, found := config.ledger[entry.Worker]; found {
 			ledger[entry.Worker] = ledgerEntry
 		}
-		configMaps[pool.ConfigNameOf(entry.Worker)] = &configMap{file: codec.File{Version: entry.Version, Workers: []codec.FileEntry{entry}}, ledger: ledger}
+		configMaps[pool.ConfigNameOf(entry.Worker)] = &configMap{file: codec.File{Version: entry.Version, Workers: []codec.FileEntry{entry}},
+			ledger: ledger}
 	}
 	return configMaps
 }
@@ -149,7 +151,8 @@ func (s poolSnapshot) rebuildConfig(pool *v1alpha1.WorkerPool) configMap {
 		return configMap{file: codec.File{Version: s.highestVersion(pool)}, ledger: codec.Ledger{}}
 	}
 	newest := s.history[len(s.history)-1]
-	if !newest.sanitized && newest.number == pool.Status.ConvergedRevision && newest.data.Version == pool.Status.Version && !s.published.modified {
+	if !newest.sanitized && newest.number == pool.Status.ConvergedRevision && newest.data.Version == pool.Status.Version &&
+		!s.published.modified {
 		return configMap{file: newest.file(), ledger: newest.ledger()}
 	}
 	records := s.listVersions(pool.Status.ConvergedRevision)
@@ -236,8 +239,8 @@ func (r *reconciler) writeConfigMap(ctx context.Context, pool *v1alpha1.WorkerPo
 	return nil
 }
 
-// storeConfigMap stores a ConfigMap. One that grants jobs is created without them first: the API server may carry out a Create of a former leader at
-// any later time, but refuses an Update once another leader has raised the fence.
+// storeConfigMap stores a ConfigMap. One that grants jobs is created without them first: the API server may carry out a Create of a former
+// leader at any later time, but refuses an Update once another leader has raised the fence.
 func (r *reconciler) storeConfigMap(ctx context.Context, pool *v1alpha1.WorkerPool, object *corev1.ConfigMap, grantsJobs bool) error {
 	switch {
 	case object.ResourceVersion != "":

@@ -97,7 +97,8 @@ func TestLateCreateGrantsNothing(t *testing.T) {
 	if err := former.writeConfigMap(t.Context(), pool, grantingConfigMap(pool, "w-0", 7), newLocalState("pool")); err != nil {
 		t.Fatal(err)
 	}
-	if written := parseConfigMap(server.getConfigMap(t, "w-config-w-0"), "config.yml"); written.modified || len(written.file.Workers) != 1 || written.file.Version != 7 {
+	if written := parseConfigMap(server.getConfigMap(t, "w-config-w-0"), "config.yml"); written.modified || len(written.file.Workers) != 1 ||
+		written.file.Version != 7 {
 		t.Errorf("stored %+v", written)
 	}
 	if len(server.created) != 1 || len(server.created[0].Data) > 0 {
@@ -125,7 +126,8 @@ func assertLateUpdateIsRefused(t *testing.T, pool *v1alpha1.WorkerPool, created 
 		t.Fatal(err)
 	}
 	late.object, late.file = stale, grantingConfigMap(pool, "w-0", 7).file
-	if err := (&reconciler{client: next, leadership: fixedTerm(1)}).writeConfigMap(t.Context(), pool, late, newLocalState("pool")); !apierrors.IsConflict(err) {
+	if err := (&reconciler{client: next, leadership: fixedTerm(1)}).writeConfigMap(t.Context(), pool, late,
+		newLocalState("pool")); !apierrors.IsConflict(err) {
 		t.Errorf("the former leader writes: %v", err)
 	}
 }
@@ -137,11 +139,13 @@ func TestHalfRestoredConfigIsRestoredAgain(t *testing.T) {
 		pool := perWorkerPool()
 		pool.Spec.Config.Layout = layout
 		revision := storedRevision{number: 1, data: codec.Revision{Version: 1, Workers: []codec.RevisionShare{
-			{Worker: "w-0", Ordinal: 0, Version: 1, Jobs: []string{"j00", "j01"}}, {Worker: "w-1", Ordinal: 1, Version: 1, Jobs: []string{"j02", "j03"}},
+			{Worker: "w-0", Ordinal: 0, Version: 1, Jobs: []string{"j00", "j01"}},
+			{Worker: "w-1", Ordinal: 1, Version: 1, Jobs: []string{"j02", "j03"}},
 		}}}
 		for failAt := 1; ; failAt++ {
 			server := newStore(t)
-			if err := (&reconciler{client: server, leadership: fixedTerm(1)}).storeRevision(t.Context(), pool, revision, newLocalState("pool")); err != nil {
+			if err := (&reconciler{client: server, leadership: fixedTerm(1)}).storeRevision(t.Context(), pool, revision,
+				newLocalState("pool")); err != nil {
 				t.Fatal(err)
 			}
 			server.writes, server.failAt = 0, failAt
@@ -153,7 +157,8 @@ func TestHalfRestoredConfigIsRestoredAgain(t *testing.T) {
 			if err := ensureConfigAs(t, server, pool, 2); err != nil {
 				t.Fatal(err)
 			}
-			config, _, err := (&reconciler{client: server, apiReader: server, leadership: fixedTerm(2)}).readPublished(t.Context(), pool, newLocalState("pool"))
+			config, _, err := (&reconciler{client: server, apiReader: server, leadership: fixedTerm(2)}).readPublished(t.Context(), pool,
+				newLocalState("pool"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -192,7 +197,8 @@ func TestTermBeginsWithStoredObjects(t *testing.T) {
 		server := newStore(t)
 		former := &reconciler{client: server, leadership: fixedTerm(1)}
 		kept := former.storeRevision(t.Context(), pool, storedRevision{number: 1, data: codec.Revision{Version: 1}}, newLocalState("pool"))
-		if err := errors.Join(kept, former.writeConfigMap(t.Context(), pool, grantingConfigMap(pool, "w-0", 1), newLocalState("pool"))); err != nil {
+		if err := errors.Join(kept, former.writeConfigMap(t.Context(), pool, grantingConfigMap(pool, "w-0", 1),
+			newLocalState("pool"))); err != nil {
 			t.Fatal(err)
 		}
 		server.listed = 0
@@ -235,8 +241,10 @@ func ensureStoredConfig(t *testing.T, r *reconciler, pool *v1alpha1.WorkerPool, 
 func TestLostConfigIsRebuiltFromStoredRevisions(t *testing.T) {
 	pool, server := perWorkerPool(), newStore(t)
 	pool.Spec.Config.Layout = v1alpha1.LayoutShared
-	newest := storedRevision{number: 2, data: codec.Revision{Version: 3, Workers: []codec.RevisionShare{{Worker: "w-0", Version: 3, Jobs: []string{"j00"}}}}}
-	if err := (&reconciler{client: server, leadership: fixedTerm(1)}).storeRevision(t.Context(), pool, newest, newLocalState("pool")); err != nil {
+	newest := storedRevision{number: 2, data: codec.Revision{Version: 3,
+		Workers: []codec.RevisionShare{{Worker: "w-0", Version: 3, Jobs: []string{"j00"}}}}}
+	if err := (&reconciler{client: server, leadership: fixedTerm(1)}).storeRevision(t.Context(), pool, newest,
+		newLocalState("pool")); err != nil {
 		t.Fatal(err)
 	}
 	if err := ensureConfigAs(t, server, pool, 2); err != nil { // with an empty history

@@ -135,7 +135,8 @@ func failingEnvironment(t *testing.T, fails func(kind string) error, objects ...
 	if err := addIndexes(t.Context(), &kit.Operator{Manager: e}); err != nil {
 		t.Fatal(err)
 	}
-	e.reconciler = &reconciler{leadership: e, poller: ack.New(&kit.Trigger{}), revisionLock: newRevisionLock(), states: map[types.NamespacedName]*localState{}}
+	e.reconciler = &reconciler{leadership: e, poller: ack.New(&kit.Trigger{}), revisionLock: newRevisionLock(),
+		states: map[types.NamespacedName]*localState{}}
 	e.client = e.builder.Build()
 	e.apiReader, e.workloadPods = e.client, e.podsOf
 	e.status = kit.NewStatus[*v1alpha1.WorkerPool](&kit.Operator{Manager: e}, controllerName)

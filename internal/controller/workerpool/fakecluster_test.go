@@ -70,7 +70,8 @@ const createTimeLimit = 41 * time.Second
 const leaseDuration = 6 * time.Second
 
 func newFakeCluster(jobs, replicas int) *fakeCluster {
-	c := &fakeCluster{server: newAPIServer(), pods: map[string]*fakeWorker{}, pendingCreates: map[string]*pendingCreate{}, replicas: replicas, now: time.Unix(1_000_000, 0)}
+	c := &fakeCluster{server: newAPIServer(), pods: map[string]*fakeWorker{}, pendingCreates: map[string]*pendingCreate{}, replicas: replicas,
+		now: time.Unix(1_000_000, 0)}
 	c.pool = &v1alpha1.WorkerPool{ObjectMeta: metav1.ObjectMeta{Name: "pool", Namespace: "sim", UID: "pool", Generation: 1}}
 	c.pool.Spec = v1alpha1.WorkerPoolSpec{
 		Workers: v1alpha1.WorkloadReference{Kind: v1alpha1.WorkloadStatefulSet, Name: "w"}, Handoff: v1alpha1.HandoffExclusive,
@@ -288,7 +289,8 @@ func (c *fakeCluster) observeLeases(snapshot poolSnapshot, state *localState) {
 		obs := leaseObservation{checkedAt: c.now}
 		if workerLease := c.leases[worker]; workerLease != nil {
 			obs = state.leases[worker].merge(leaseObservation{
-				resourceVersion: strconv.Itoa(workerLease.resourceVersion), holderUID: string(workerLease.holder), duration: leaseDuration, observedSince: c.now, checkedAt: c.now,
+				resourceVersion: strconv.Itoa(workerLease.resourceVersion), holderUID: string(workerLease.holder), duration: leaseDuration,
+				observedSince: c.now, checkedAt: c.now,
 			})
 		}
 		observed.set(worker, obs)
@@ -380,7 +382,8 @@ func (c *fakeCluster) asDeployment() *fakeCluster {
 
 // workload returns the current StatefulSet or Deployment.
 func (c *fakeCluster) workload() poolWorkload {
-	w := poolWorkload{kind: c.pool.Spec.Workers.Kind, replicas: c.replicas, selector: &metav1.LabelSelector{}, specObserved: len(c.pendingCreates) == 0}
+	w := poolWorkload{kind: c.pool.Spec.Workers.Kind, replicas: c.replicas, selector: &metav1.LabelSelector{},
+		specObserved: len(c.pendingCreates) == 0}
 	meta := metav1.ObjectMeta{Name: "w", Namespace: "sim", UID: types.UID(fmt.Sprintf("set-%d", c.setIncarnation))}
 	w.object = &appsv1.StatefulSet{ObjectMeta: meta}
 	if c.usesSlots() {
@@ -394,7 +397,8 @@ func (c *fakeCluster) ownerReferences() []metav1.OwnerReference {
 	if c.usesSlots() {
 		return []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "w-abc", UID: "set", Controller: new(true)}}
 	}
-	return []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "w", UID: c.workload().object.GetUID(), Controller: new(true)}}
+	return []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "w", UID: c.workload().object.GetUID(),
+		Controller: new(true)}}
 }
 
 // releasePod removes a pod from its workload, as a changed label does. Its process continues.
@@ -632,7 +636,8 @@ func (c *fakeCluster) converge(t testingT, l *leader) {
 			c.healPod(t, name)
 		}
 		plan, lived := c.reconcile(l, unlimitedWrites)
-		if lived && plan.Converged && plan.ReadyWorkers == c.replicas && len(plan.Nudges) == 0 && plan.RevisionNumber > 0 && len(c.ownedPods()) == c.replicas {
+		if lived && plan.Converged && plan.ReadyWorkers == c.replicas && len(plan.Nudges) == 0 && plan.RevisionNumber > 0 &&
+			len(c.ownedPods()) == c.replicas {
 			c.requireAllJobsRun(t, plan)
 			return
 		}

@@ -38,7 +38,8 @@ func (r *reconciler) listRevisions(ctx context.Context, pool *v1alpha1.WorkerPoo
 		err := kit.ListOwned(ctx, r.client, pool, list)
 		return list.Items, err
 	}
-	if err := r.apiReader.List(ctx, list, client.InNamespace(pool.Namespace), client.MatchingLabels{v1alpha1.LabelPool: pool.Name}); err != nil {
+	if err := r.apiReader.List(ctx, list, client.InNamespace(pool.Namespace),
+		client.MatchingLabels{v1alpha1.LabelPool: pool.Name}); err != nil {
 		return nil, fmt.Errorf("list revisions past the cache: %w", err)
 	}
 	return slices.DeleteFunc(list.Items, func(object appsv1.ControllerRevision) bool { return !metav1.IsControlledBy(&object, pool) }), nil
@@ -109,8 +110,8 @@ func needsLists(pool *v1alpha1.WorkerPool, number int64, live bool) bool {
 const (
 	// maxHistorySize limits the total length of the revisions of a pool whose lists are needed at the same time.
 	maxHistorySize = 64 << 20
-	// maxUnlockedSize is the length up to which they need not wait for a turn. Parsed, they take several times as much memory, and any user who may
-	// create ControllerRevisions can make them long at little cost.
+	// maxUnlockedSize is the length up to which they need not wait for a turn. Parsed, they take several times as much memory, and any user
+	// who may create ControllerRevisions can make them long at little cost.
 	maxUnlockedSize = 4 << 20
 )
 
@@ -132,8 +133,9 @@ func (r *revisionReader) read(ctx context.Context, object *appsv1.ControllerRevi
 		r.totalSize += len(raw)
 	}
 	if r.totalSize > maxHistorySize {
-		return revision, kit.Terminal(fmt.Errorf("the revisions of the pool have more than %d bytes: delete the ControllerRevisions that the operator has not made",
-			maxHistorySize))
+		return revision,
+			kit.Terminal(fmt.Errorf("the revisions of the pool have more than %d bytes: delete the ControllerRevisions that the operator has not made",
+				maxHistorySize))
 	}
 	if max(r.totalSize, len(raw)) > maxUnlockedSize {
 		if err := r.lock.acquire(ctx, r.state); err != nil {

@@ -32,7 +32,8 @@ func storeRevisions(t *testing.T, count, length int) (*reconciler, *v1alpha1.Wor
 	return r, pool
 }
 
-func readStoredRevisions(ctx context.Context, r *reconciler, pool *v1alpha1.WorkerPool, state *localState, live bool) ([]storedRevision, error) {
+func readStoredRevisions(ctx context.Context, r *reconciler, pool *v1alpha1.WorkerPool, state *localState, live bool) ([]storedRevision,
+	error) {
 	items, err := r.listRevisions(context.WithoutCancel(ctx), pool, true)
 	if err != nil {
 		return nil, err
@@ -97,7 +98,8 @@ func TestLongRevisionsAreBoundedTogether(t *testing.T) {
 	if state.newestRevision != nil || state.holdsRevisionLock {
 		t.Error("after the reconcile a long revision is still there")
 	}
-	if _, err := readStoredRevisions(t.Context(), r, pool, state, true); err == nil || !strings.Contains(err.Error(), "have more than 67108864 bytes") {
+	if _, err := readStoredRevisions(t.Context(), r, pool, state, true); err == nil ||
+		!strings.Contains(err.Error(), "have more than 67108864 bytes") {
 		t.Errorf("all together: %v", err)
 	}
 }

@@ -80,7 +80,8 @@ func (s jobSource) parse() ([]assign.Job, *problem) {
 	}
 	list, err := codec.ParseJobs(text)
 	if err != nil {
-		return nil, newProblem(v1alpha1.ReasonJobsInvalid, "ConfigMap %q, key %q: %v: correct it; until then the assignment stays as it is", s.key.Name, s.key.Key, err)
+		return nil, newProblem(v1alpha1.ReasonJobsInvalid, "ConfigMap %q, key %q: %v: correct it; until then the assignment stays as it is",
+			s.key.Name, s.key.Key, err)
 	}
 	return list, nil
 }

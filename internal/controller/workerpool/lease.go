@@ -21,8 +21,8 @@ import (
 // minLeaseCheckInterval is how long an observed Lease is considered current, and the minimum delay before the next read.
 const minLeaseCheckInterval = time.Second
 
-// A sighting is a worker's own Lease (docs/reference/worker.md) as observed past the cache. Its age is measured from the observation, never from
-// the times in the Lease, which come from another clock.
+// A sighting is a worker's own Lease (docs/reference/worker.md) as observed past the cache. Its age is measured from the observation, never
+// from the times in the Lease, which come from another clock.
 type leaseObservation struct {
 	resourceVersion string // of the Lease; "" if there is none
 	holderUID       string // the UID of a pod
@@ -52,8 +52,8 @@ func (o leaseObservation) merge(next leaseObservation) leaseObservation {
 	return next
 }
 
-// goneHolders returns workers whose pod is missing or was replaced while others wait for their jobs. The pods were read before; a process that
-// is not in one of them, and acquires its Lease later, finds its pod gone.
+// goneHolders returns workers whose pod is missing or was replaced while others wait for their jobs. The pods were read before; a process
+// that is not in one of them, and acquires its Lease later, finds its pod gone.
 func (s poolSnapshot) goneHolders(state *localState) []string {
 	if !s.podsVerified && !s.published.hasUnreleasedJobs() {
 		return nil
@@ -69,7 +69,8 @@ func (s poolSnapshot) goneHolders(state *localState) []string {
 	return names
 }
 
-// absenceFreesJobs reports whether others could get jobs of a worker if its pod were gone: jobs were revoked, or no pod will return under its name.
+// absenceFreesJobs reports whether others could get jobs of a worker if its pod were gone: jobs were revoked, or no pod will return under
+// its name.
 func (s poolSnapshot) absenceFreesJobs(record assign.Record) bool {
 	temporary := s.workload.usesSlots() || !s.workload.expectsOrdinal(record.Ordinal)
 	return len(record.Lists) > 1 || temporary && len(record.Current()) > 0
@@ -150,7 +151,8 @@ func (p *planner) explainLeases(pending []assign.PendingWorker) []assign.Pending
 
 // reason returns a text that changes only if the situation does.
 func (o leaseObservation) reason(worker string, now time.Time) string {
-	text := fmt.Sprintf("its pod %s is gone, but holds Lease %q, so that its process may live on and its jobs stay with it", o.holderUID, lease.Name(worker))
+	text := fmt.Sprintf("its pod %s is gone, but holds Lease %q, so that its process may live on and its jobs stay with it", o.holderUID,
+		lease.Name(worker))
 	if o.renewed && now.Sub(o.observedSince) < o.duration/2 {
 		return text + ": it is still renewed"
 	}

@@ -78,7 +78,8 @@ func TestAProcessThatRenewsItsLeaseKeepsItsJobs(t *testing.T) {
 		if plan.RequeueAfter == 0 || plan.RequeueAfter > leaseDuration/2 {
 			t.Errorf("looks again in %s", plan.RequeueAfter)
 		}
-		if len(plan.Pending) != 1 || plan.Pending[0].Worker != "w-2" || n > 0 && !strings.HasSuffix(plan.Pending[0].Reason, "it is still renewed") {
+		if len(plan.Pending) != 1 || plan.Pending[0].Worker != "w-2" ||
+			n > 0 && !strings.HasSuffix(plan.Pending[0].Reason, "it is still renewed") {
 			t.Errorf("waits for %+v", plan.Pending)
 		}
 	}

@@ -16,7 +16,7 @@ type localState struct {
 	poolUID           types.UID
 	jobs              poolJobs
 	newestRevision    *storedRevision       // the newest revision
-	followsNewest     bool                  // the pool follows it, or creates one; others are not kept in memory, since a user may have made them
+	followsNewest     bool                  // the pool follows it, or creates one; others are not kept, since users may have made them
 	holdsRevisionLock bool                  // permission to hold long revisions
 	configMaps        map[string]*configMap // by name, as last read or written
 	ensuredTerm       int64                 // in which the leader last took over all sheets; 0 for none
@@ -68,8 +68,8 @@ func newLocalState(poolUID types.UID) *localState {
 	return &localState{poolUID: poolUID, configMaps: map[string]*configMap{}}
 }
 
-// workerMap are records by worker. The map is nil while it is empty, because an emptied map keeps room for eight entries, and most pools wait
-// for no worker.
+// workerMap are records by worker. The map is nil while it is empty, because an emptied map keeps room for eight entries, and most pools
+// wait for no worker.
 type workerMap[T any] map[string]T
 
 func (n *workerMap[T]) set(worker string, value T) {

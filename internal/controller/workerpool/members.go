@@ -89,7 +89,8 @@ func statefulSetMembers(snapshot poolSnapshot) []member {
 	members := map[int]*member{}
 	add := func(ordinal int) *member {
 		if members[ordinal] == nil {
-			members[ordinal] = &member{Worker: assign.Worker{Name: fmt.Sprintf("%s-%d", snapshot.workload.object.GetName(), ordinal), Ordinal: ordinal}}
+			members[ordinal] = &member{Worker: assign.Worker{Name: fmt.Sprintf("%s-%d", snapshot.workload.object.GetName(), ordinal),
+				Ordinal: ordinal}}
 		}
 		return members[ordinal]
 	}

@@ -24,13 +24,17 @@ func TestStateOfAWorkerInStatus(t *testing.T) {
 		worker member
 		want   v1alpha1.WorkerState
 	}{
-		"ready":                 {member{wanted: true, ready: true, inNewestRevision: true, Worker: assign.Worker{State: assign.Ready}}, v1alpha1.WorkerReady},
-		"waits for others":      {member{wanted: true, ready: true, Worker: assign.Worker{State: assign.NotReady}}, v1alpha1.WorkerJoining},
-		"starts":                {member{wanted: true, Worker: assign.Worker{State: assign.NotReady}}, v1alpha1.WorkerJoining},
-		"away":                  {member{wanted: true, inNewestRevision: true, Worker: assign.Worker{State: assign.NotReady}}, v1alpha1.WorkerNotReady},
-		"failed":                {member{wanted: true, inNewestRevision: true, failed: true, Worker: assign.Worker{State: assign.Leaving}}, v1alpha1.WorkerNotReady},
+		"ready": {member{wanted: true, ready: true, inNewestRevision: true, Worker: assign.Worker{State: assign.Ready}},
+			v1alpha1.WorkerReady},
+		"waits for others": {member{wanted: true, ready: true, Worker: assign.Worker{State: assign.NotReady}}, v1alpha1.WorkerJoining},
+		"starts":           {member{wanted: true, Worker: assign.Worker{State: assign.NotReady}}, v1alpha1.WorkerJoining},
+		"away": {member{wanted: true, inNewestRevision: true, Worker: assign.Worker{State: assign.NotReady}},
+			v1alpha1.WorkerNotReady},
+		"failed": {member{wanted: true, inNewestRevision: true, failed: true, Worker: assign.Worker{State: assign.Leaving}},
+			v1alpha1.WorkerNotReady},
 		"lost its jobs, failed": {member{wanted: true, failed: true, Worker: assign.Worker{State: assign.NotReady}}, v1alpha1.WorkerNotReady},
-		"scaled in":             {member{ready: true, inNewestRevision: true, Worker: assign.Worker{State: assign.Leaving}}, v1alpha1.WorkerLeaving},
+		"scaled in": {member{ready: true, inNewestRevision: true, Worker: assign.Worker{State: assign.Leaving}},
+			v1alpha1.WorkerLeaving},
 	} {
 		if got := c.worker.statusState(); got != c.want {
 			t.Errorf("%s: %s, want %s", reason, got, c.want)
@@ -55,12 +59,13 @@ func TestNewWorkersWaitForOthersThatStart(t *testing.T) {
 		first   bool
 		wait    time.Duration
 	}{
-		"all are ready":                     {[]member{newMember(true, ago(1)), newMember(true, ago(0))}, false, 0},
-		"another starts":                    {[]member{newMember(true, ago(1)), newMember(false, ago(1))}, false, 2 * time.Second},
-		"another starts for too long":       {[]member{newMember(true, ago(3)), newMember(false, ago(3))}, false, 0},
-		"the first plan waits longer":       {[]member{newMember(true, ago(3)), newMember(false, ago(3))}, true, 7 * time.Second},
-		"the wait begins with the earliest": {[]member{newMember(true, ago(0)), newMember(true, ago(2)), newMember(false, ago(2))}, false, time.Second},
-		"no one is ready":                   {[]member{newMember(false, ago(1))}, false, 0},
+		"all are ready":               {[]member{newMember(true, ago(1)), newMember(true, ago(0))}, false, 0},
+		"another starts":              {[]member{newMember(true, ago(1)), newMember(false, ago(1))}, false, 2 * time.Second},
+		"another starts for too long": {[]member{newMember(true, ago(3)), newMember(false, ago(3))}, false, 0},
+		"the first plan waits longer": {[]member{newMember(true, ago(3)), newMember(false, ago(3))}, true, 7 * time.Second},
+		"the wait begins with the earliest": {[]member{newMember(true, ago(0)), newMember(true, ago(2)), newMember(false, ago(2))}, false,
+			time.Second},
+		"no one is ready": {[]member{newMember(false, ago(1))}, false, 0},
 	} {
 		t.Run(reason, func(t *testing.T) {
 			joining := memberSet{members: c.members}
@@ -96,15 +101,16 @@ func TestFailoverHasALimit(t *testing.T) {
 		fail    int
 		frozen  bool
 	}{
-		"one of four, in time":             {3, []int{30}, nil, 1, false},
-		"one of four, too early":           {3, []int{29}, nil, 0, false},
-		"half of them":                     {2, []int{30, 40}, nil, 2, false},
-		"more than half":                   {1, []int{30, 40, 50}, nil, 0, true},
-		"more than half, some too early":   {1, []int{30, 40, 2}, nil, 2, false},
-		"the only one":                     {0, []int{30}, nil, 1, false},
-		"more than half, one lost its own": {1, []int{30, 40, 50}, func(members []member, _ map[int]bool) { members[3].inNewestRevision = false }, 0, true},
-		"one that never took part":         {1, []int{30}, func(_ []member, knownOrdinals map[int]bool) { knownOrdinals[1] = false }, 0, false},
-		"one that is scaled in":            {1, []int{30}, func(members []member, _ map[int]bool) { members[1].wanted = false }, 0, false},
+		"one of four, in time":           {3, []int{30}, nil, 1, false},
+		"one of four, too early":         {3, []int{29}, nil, 0, false},
+		"half of them":                   {2, []int{30, 40}, nil, 2, false},
+		"more than half":                 {1, []int{30, 40, 50}, nil, 0, true},
+		"more than half, some too early": {1, []int{30, 40, 2}, nil, 2, false},
+		"the only one":                   {0, []int{30}, nil, 1, false},
+		"more than half, one lost its own": {1, []int{30, 40, 50}, func(members []member, _ map[int]bool) { members[3].inNewestRevision = false },
+			0, true},
+		"one that never took part": {1, []int{30}, func(_ []member, knownOrdinals map[int]bool) { knownOrdinals[1] = false }, 0, false},
+		"one that is scaled in":    {1, []int{30}, func(members []member, _ map[int]bool) { members[1].wanted = false }, 0, false},
 	} {
 		t.Run(reason, func(t *testing.T) {
 			members, knownOrdinals := notReadyMembers(now, c.ready, c.seconds...)
@@ -148,7 +154,8 @@ func TestTimeOfAbsenceBeginsAnew(t *testing.T) {
 
 func TestPodThatTerminatesIsNotReady(t *testing.T) {
 	pod, deleted := podNamed("w-0"), metav1.NewTime(time.Unix(2000, 0))
-	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(time.Unix(1000, 0))}}
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue,
+		LastTransitionTime: metav1.NewTime(time.Unix(1000, 0))}}
 	if ready, since := podReadiness(pod); !ready || since.Unix() != 1000 {
 		t.Errorf("ready %t since %s", ready, since)
 	}
@@ -161,7 +168,8 @@ func TestPodThatTerminatesIsNotReady(t *testing.T) {
 // Status names the revision in which the list of a worker last changed.
 func TestRevisionOfAWorkersList(t *testing.T) {
 	revision := func(number int64, jobs ...string) storedRevision {
-		return storedRevision{number: number, data: codec.Revision{Workers: []codec.RevisionShare{{Ordinal: 0, Jobs: []string{"z"}}, {Ordinal: 1, Jobs: jobs}}}}
+		return storedRevision{number: number,
+			data: codec.Revision{Workers: []codec.RevisionShare{{Ordinal: 0, Jobs: []string{"z"}}, {Ordinal: 1, Jobs: jobs}}}}
 	}
 	d := &planner{snapshot: poolSnapshot{history: []storedRevision{revision(3, "a"), revision(4, "b"), revision(5, "b"), revision(6, "b")}}}
 	for ordinal, want := range map[int]int64{0: 3, 1: 4, 2: 0} {

@@ -33,7 +33,8 @@ func (n nudge) slot() (number int, hasSlot bool) {
 
 func (n nudge) String() string { return fmt.Sprint(n.pod.UID, n.labels, n.annotations) }
 
-// renudgeDelays is when a worker that has not acknowledged is nudged once more: the kubelet may have looked before it received the new file.
+// renudgeDelays is when a worker that has not acknowledged is nudged once more: the kubelet may have looked before it received the new
+// file.
 var renudgeDelays = []time.Duration{4 * time.Second, 12 * time.Second, 28 * time.Second}
 
 // planNudges nudges only the pods that do not have the version of their list.
@@ -128,7 +129,8 @@ type eviction struct {
 	listVersion int64
 }
 
-// planEvictions replaces pods that cannot be updated otherwise: those that lose jobs first, and only as many at a time as may be unavailable.
+// planEvictions replaces pods that cannot be updated otherwise: those that lose jobs first, and only as many at a time as may be
+// unavailable.
 func (p *planner) planEvictions() {
 	if p.Paused || p.NewRevision != nil || len(p.ConfigMaps) > 0 {
 		return // what is published now may make it unnecessary
@@ -175,8 +177,8 @@ func (p *planner) planReplacement(record assign.Record, pod *corev1.Pod, allowed
 	p.Evictions = append(p.Evictions, eviction{pod, reason, record.Lists[len(record.Lists)-1].Version})
 }
 
-// replaceReason returns why a pod has to be replaced, or "". A pod created after its list was published is not replaced again if it does not
-// acknowledge: its successor would not either.
+// replaceReason returns why a pod has to be replaced, or "". A pod created after its list was published is not replaced again if it does
+// not acknowledge: its successor would not either.
 func (p *planner) replaceReason(record assign.Record, pod *corev1.Pod) string {
 	refresh, entry := p.pool.Spec.Refresh, p.ledger[record.Worker]
 	switch {
@@ -203,7 +205,8 @@ func (p *planner) hasFailed(worker string) bool {
 	return false
 }
 
-// planScale sets the number of pods to that of the pool: at once when it grows, and when the last pods hold nothing any more when it shrinks.
+// planScale sets the number of pods to that of the pool: at once when it grows, and when the last pods hold nothing any more when it
+// shrinks.
 func (p *planner) planScale() {
 	if p.pool.Spec.Replicas == nil || p.Paused {
 		return
@@ -217,7 +220,8 @@ func (p *planner) planScale() {
 	}
 }
 
-// heldOrdinalsEnd is one above the highest ordinal that may hold jobs. A Deployment shrinks in one step, since it chooses which pods it deletes.
+// heldOrdinalsEnd is one above the highest ordinal that may hold jobs. A Deployment shrinks in one step, since it chooses which pods it
+// deletes.
 func (p *planner) heldOrdinalsEnd() int {
 	highest := 0
 	for _, record := range p.records {

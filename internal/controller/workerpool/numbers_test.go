@@ -29,10 +29,11 @@ func TestHighestVersion(t *testing.T) {
 		status int64
 		want   int64
 	}{
-		"nothing was published":       {poolSnapshot{}, 0, 0},
-		"the status":                  {poolSnapshot{published: publishedConfig{version: 4}}, 5, 5},
-		"the config":                  {poolSnapshot{published: publishedConfig{version: 6}}, 5, 6},
-		"a revision":                  {poolSnapshot{history: []storedRevision{{data: codec.Revision{Version: 7}}, {data: codec.Revision{Version: 2}}}}, 5, 7},
+		"nothing was published": {poolSnapshot{}, 0, 0},
+		"the status":            {poolSnapshot{published: publishedConfig{version: 4}}, 5, 5},
+		"the config":            {poolSnapshot{published: publishedConfig{version: 6}}, 5, 6},
+		"a revision": {poolSnapshot{history: []storedRevision{{data: codec.Revision{Version: 7}},
+			{data: codec.Revision{Version: 2}}}}, 5, 7},
 		"a pod":                       {poolSnapshot{pods: []*corev1.Pod{nudged("8"), nudged("")}}, 5, 8},
 		"a pod of no version":         {poolSnapshot{pods: []*corev1.Pod{nudged("eight"), nudged("-8")}}, 5, 5},
 		"the highest that counts":     {poolSnapshot{pods: []*corev1.Pod{nudged("9007199254740991")}}, 5, maxNumber - 1},
@@ -102,7 +103,8 @@ func TestRevisionWithTheLastNumberIsExplained(t *testing.T) {
 	e.addJob(t)
 	e.reconcilePool(t)
 	degraded := meta.FindStatusCondition(e.reconcilePool(t).Status.Conditions, v1alpha1.ConditionDegraded)
-	if degraded == nil || !strings.Contains(degraded.Message, "delete the ControllerRevisions of the pool with numbers from 4503599627370496 on") {
+	if degraded == nil || !strings.Contains(degraded.Message,
+		"delete the ControllerRevisions of the pool with numbers from 4503599627370496 on") {
 		t.Errorf("Degraded is %+v", degraded)
 	}
 	forged := &appsv1.ControllerRevision{}
@@ -183,7 +185,8 @@ func addRevisionWithVersion(t *testing.T, e *environment, number int64) {
 
 func createForeignRevision(t *testing.T, e *environment, number, version int64) {
 	t.Helper()
-	data, err := json.Marshal(codec.Revision{Version: version, Workers: []codec.RevisionShare{{Worker: "w-0", Version: version, Jobs: []string{"z"}}}})
+	data, err := json.Marshal(codec.Revision{Version: version, Workers: []codec.RevisionShare{{Worker: "w-0", Version: version,
+		Jobs: []string{"z"}}}})
 	if err != nil {
 		t.Fatal(err)
 	}

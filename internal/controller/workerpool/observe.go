@@ -76,7 +76,8 @@ func (r *reconciler) readSources(ctx context.Context, pool *v1alpha1.WorkerPool)
 	var sources []jobSource
 	for _, source := range pool.Spec.JobsFrom {
 		object := &corev1.ConfigMap{}
-		err := r.client.Get(ctx, client.ObjectKey{Namespace: pool.Namespace, Name: source.ConfigMapKeyRef.Name}, object, client.UnsafeDisableDeepCopy)
+		err := r.client.Get(ctx, client.ObjectKey{Namespace: pool.Namespace, Name: source.ConfigMapKeyRef.Name}, object,
+			client.UnsafeDisableDeepCopy)
 		if apierrors.IsNotFound(err) {
 			object = nil
 		} else if err != nil {
@@ -87,8 +88,8 @@ func (r *reconciler) readSources(ctx context.Context, pool *v1alpha1.WorkerPool)
 	return sources, nil
 }
 
-// needsLiveRead reports whether the cache is not sufficient: a worker that may hold revoked jobs seems to be gone, or was not seen since its
-// list was published although only its replacement can prove anything.
+// needsLiveRead reports whether the cache is not sufficient: a worker that may hold revoked jobs seems to be gone, or was not seen since
+// its list was published although only its replacement can prove anything.
 func (s poolSnapshot) needsLiveRead(pool *v1alpha1.WorkerPool, state *localState) bool {
 	podsByName := s.podsByName()
 	for _, record := range s.published.records(s.workload) {

@@ -8,8 +8,8 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/pool/assign"
 )
 
-// maxCreateDuration is the maximum time from the admission of a pod, when it gets its floor, until it is stored. The API server cancels a create
-// after 34 s (requestTimeoutUpperBound), and etcd cancels a pending write 7 s later. The rest is margin.
+// maxCreateDuration is the maximum time from the admission of a pod, when it gets its floor, until it is stored. The API server cancels a
+// create after 34 s (requestTimeoutUpperBound), and etcd cancels a pending write 7 s later. The rest is margin.
 const maxCreateDuration = 45 * time.Second
 
 // revocation is the time since when a worker is known to have a list that replaces earlier ones.
@@ -38,8 +38,8 @@ func (p *planner) trackRevocation(record assign.Record) {
 	p.state.revocations.remove(record.Worker)
 }
 
-// createDeadline returns when every pod of a worker that was admitted before its newest list was published is stored, or never will be. Until
-// then a missing pod proves nothing: such a pod may still be stored, and its floor lets it start the jobs of an earlier list. Only
+// createDeadline returns when every pod of a worker that was admitted before its newest list was published is stored, or never will be.
+// Until then a missing pod proves nothing: such a pod may still be stored, and its floor lets it start the jobs of an earlier list. Only
 // Exclusive promises that no other worker has those jobs.
 func (p *planner) createDeadline(record assign.Record) (deadline time.Time, applies bool) {
 	workload, exclusive := p.snapshot.workload, p.pool.Spec.Handoff == v1alpha1.HandoffExclusive

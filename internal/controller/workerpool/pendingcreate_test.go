@@ -14,8 +14,8 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// newClusterWithAbsentWorker returns a pool whose w-2 was missing for so long that it loses its jobs. Its next pod was admitted before that, on a node
-// whose kubelet has the current file and receives no later one.
+// newClusterWithAbsentWorker returns a pool whose w-2 was missing for so long that it loses its jobs. Its next pod was admitted before
+// that, on a node whose kubelet has the current file and receives no later one.
 func newClusterWithAbsentWorker(t *testing.T) (c *fakeCluster, l *leader, jobs []string) {
 	t.Helper()
 	c, l = newFakeCluster(6, 3), newLeader(1)

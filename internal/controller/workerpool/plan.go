@@ -42,7 +42,8 @@ type Plan struct {
 
 // isIdle reports whether there is nothing to do or to wait for.
 func (p Plan) isIdle() bool {
-	return p.Converged && p.RequeueAfter == 0 && p.NewRevision == nil && p.ScaleTo == nil && len(p.ConfigMaps)+len(p.Nudges)+len(p.Evictions)+len(p.ObsoleteRevisions) == 0
+	return p.Converged && p.RequeueAfter == 0 && p.NewRevision == nil && p.ScaleTo == nil &&
+		len(p.ConfigMaps)+len(p.Nudges)+len(p.Evictions)+len(p.ObsoleteRevisions) == 0
 }
 
 // planner is a plan in progress.
@@ -159,8 +160,8 @@ func (p *planner) planConfigMaps(file codec.File, ledger codec.Ledger, shares []
 	p.Version, p.ledger, p.Converged = file.Version, ledger, false
 }
 
-// dropGoneRecords drops workers that have no jobs and should have none, and whose pod is gone or has confirmed that. They receive no further
-// lists, and a worker that is not in the file runs nothing.
+// dropGoneRecords drops workers that have no jobs and should have none, and whose pod is gone or has confirmed that. They receive no
+// further lists, and a worker that is not in the file runs nothing.
 func (p *planner) dropGoneRecords() {
 	targeted := make(map[string]bool, len(p.target))
 	for _, share := range p.target {

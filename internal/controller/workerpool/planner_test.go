@@ -52,7 +52,8 @@ func TestLeasesAreReadBeforeJobsOfAbsentWorkersAreFreed(t *testing.T) {
 		"another pod has replaced it, with equal lists": {newPublished(), true, false, true, successor, false},
 	} {
 		t.Run(reason, func(t *testing.T) {
-			snapshot, state := poolSnapshot{workload: set, published: c.config, podsVerified: c.verified, goneWorkers: map[string]bool{"w-0": c.gone}}, newLocalState("pool")
+			snapshot, state := poolSnapshot{workload: set, published: c.config, podsVerified: c.verified,
+				goneWorkers: map[string]bool{"w-0": c.gone}}, newLocalState("pool")
 			state.observedPods.set("w-0", c.seen)
 			if c.present {
 				snapshot.pods = []*corev1.Pod{podNamed("w-0")}
@@ -130,13 +131,15 @@ func TestPodIsReplacedWhenNothingElseProvesThatItLostAJob(t *testing.T) {
 		jobs   []string
 		want   bool
 	}{
-		"it loses a job":              {auto, []string{"a"}, true},
-		"it loses everything":         {auto, nil, true},
-		"it keeps what it may hold":   {auto, []string{"a", "b"}, false},
-		"it gains a job":              {auto, []string{"a", "b", "c"}, false},
-		"it can be asked":             {func(*v1alpha1.WorkerPoolSpec) {}, []string{"a"}, false},
-		"it reloads by itself":        {with(func(s *v1alpha1.WorkerPoolSpec) { s.Refresh.Policy = v1alpha1.RefreshHotReload }), []string{"a"}, false},
-		"policy Restart":              {func(s *v1alpha1.WorkerPoolSpec) { s.Refresh.Policy = v1alpha1.RefreshRestart }, []string{"a", "b"}, true},
+		"it loses a job":            {auto, []string{"a"}, true},
+		"it loses everything":       {auto, nil, true},
+		"it keeps what it may hold": {auto, []string{"a", "b"}, false},
+		"it gains a job":            {auto, []string{"a", "b", "c"}, false},
+		"it can be asked":           {func(*v1alpha1.WorkerPoolSpec) {}, []string{"a"}, false},
+		"it reloads by itself": {with(func(s *v1alpha1.WorkerPoolSpec) { s.Refresh.Policy = v1alpha1.RefreshHotReload }), []string{"a"},
+			false},
+		"policy Restart": {func(s *v1alpha1.WorkerPoolSpec) { s.Refresh.Policy = v1alpha1.RefreshRestart }, []string{"a", "b"},
+			true},
 		"jobs may run twice, Overlap": {with(func(s *v1alpha1.WorkerPoolSpec) { s.Handoff = v1alpha1.HandoffOverlap }), []string{"a"}, false},
 	} {
 		t.Run(reason, func(t *testing.T) {
@@ -164,9 +167,11 @@ func TestLostConfigIsRebuiltFromRevisions(t *testing.T) {
 		}}}
 	}
 	history := []storedRevision{
-		revision(1, 1, []string{"a"}, []string{"b", "c"}), revision(2, 2, []string{"a", "b"}, []string{"c"}), revision(3, 4, []string{"b"}, []string{"c", "a"}),
+		revision(1, 1, []string{"a"}, []string{"b", "c"}), revision(2, 2, []string{"a", "b"}, []string{"c"}),
+		revision(3, 4, []string{"b"}, []string{"c", "a"}),
 	}
-	single := storedRevision{number: 1, data: codec.Revision{Version: 1, Workers: []codec.RevisionShare{{Worker: "w-0", Version: 1, Jobs: []string{"a", "b"}}}}}
+	single := storedRevision{number: 1, data: codec.Revision{Version: 1,
+		Workers: []codec.RevisionShare{{Worker: "w-0", Version: 1, Jobs: []string{"a", "b"}}}}}
 	grown := []storedRevision{single, revision(2, 3, []string{"a"}, []string{"b"})}
 	shrunk := []storedRevision{revision(1, 1, []string{"a"}, []string{"b"}), single}
 	shrunk[1].number, shrunk[1].data.Version = 2, 3
@@ -227,7 +232,8 @@ func TestLostConfigIsRebuiltFromRevisions(t *testing.T) {
 // A silent worker is nudged again only if it can be asked, has a pod, and has something to confirm.
 func TestOnlySilentWorkersAreNudgedAgain(t *testing.T) {
 	unsettled, pod := revokedRecord()
-	settled := assign.Record{Worker: "w-0", PodUID: string(pod.UID), AcknowledgedVersion: 4, Lists: []assign.ListVersion{{Version: 4, Jobs: []string{"a"}}}}
+	settled := assign.Record{Worker: "w-0", PodUID: string(pod.UID), AcknowledgedVersion: 4,
+		Lists: []assign.ListVersion{{Version: 4, Jobs: []string{"a"}}}}
 	absent := unsettled
 	absent.PodUID = ""
 	for reason, c := range map[string]struct {

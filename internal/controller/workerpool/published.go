@@ -51,7 +51,8 @@ func (r *reconciler) readPublished(ctx context.Context, pool *v1alpha1.WorkerPoo
 	for _, object := range objects {
 		isOurs := object.Labels[v1alpha1.LabelPool] == pool.Name
 		if writer, err := r.findOtherWriter(ctx, pool, object); err != nil || writer != "" {
-			return config, newProblem(v1alpha1.ReasonConfigNotOurs, "ConfigMap %q belongs to %s, which writes it: choose another config.name", object.Name, writer), err
+			return config, newProblem(v1alpha1.ReasonConfigNotOurs, "ConfigMap %q belongs to %s, which writes it: choose another config.name",
+				object.Name, writer), err
 		}
 		if !isOurs && pool.Spec.Config.Adopt != v1alpha1.AdoptAlways && len(object.Data)+len(object.BinaryData) > 0 {
 			return config, newProblem(v1alpha1.ReasonConfigNotOurs,
@@ -62,8 +63,8 @@ func (r *reconciler) readPublished(ctx context.Context, pool *v1alpha1.WorkerPoo
 	return config, nil, nil
 }
 
-// findOtherWriter names the object that manages a ConfigMap: its controller, or another pool. Not even config.adopt may take it over, because
-// both would overwrite each other forever.
+// findOtherWriter names the object that manages a ConfigMap: its controller, or another pool. Not even config.adopt may take it over,
+// because both would overwrite each other forever.
 func (r *reconciler) findOtherWriter(ctx context.Context, pool *v1alpha1.WorkerPool, object *corev1.ConfigMap) (string, error) {
 	if owner := metav1.GetControllerOfNoCopy(object); owner != nil && owner.UID != pool.UID {
 		return fmt.Sprintf("%s %q", owner.Kind, owner.Name), nil
@@ -121,7 +122,8 @@ func (r *reconciler) readConfigMaps(ctx context.Context, pool *v1alpha1.WorkerPo
 		for n := range list.Items {
 			objects[list.Items[n].Name] = &list.Items[n]
 		}
-	} else if err := r.readConfigMap(ctx, r.client, objects, client.ObjectKey{Namespace: pool.Namespace, Name: pool.ConfigName()}); err != nil {
+	} else if err := r.readConfigMap(ctx, r.client, objects, client.ObjectKey{Namespace: pool.Namespace,
+		Name: pool.ConfigName()}); err != nil {
 		return nil, err
 	}
 	for name := range state.configMaps { // the cache may not have our writes yet, or they may have been deleted
@@ -143,7 +145,8 @@ func (r *reconciler) readConfigMaps(ctx context.Context, pool *v1alpha1.WorkerPo
 	return result, nil
 }
 
-func (r *reconciler) readConfigMap(ctx context.Context, reader client.Reader, configMaps map[string]*corev1.ConfigMap, key client.ObjectKey) error {
+func (r *reconciler) readConfigMap(ctx context.Context, reader client.Reader, configMaps map[string]*corev1.ConfigMap,
+	key client.ObjectKey) error {
 	object := &corev1.ConfigMap{}
 	err := reader.Get(ctx, key, object, client.UnsafeDisableDeepCopy)
 	if apierrors.IsNotFound(err) {

@@ -71,9 +71,11 @@ func Add(ctx context.Context, operator *kit.Operator, options Options) error {
 	if err := addIndexes(ctx, operator); err != nil {
 		return err
 	}
-	trigger, status := &kit.Trigger{}, kit.NewStatus[*v1alpha1.WorkerPool](operator, controllerName).Throttled(statusWriteInterval, clearProgress)
+	trigger, status := &kit.Trigger{}, kit.NewStatus[*v1alpha1.WorkerPool](operator, controllerName).Throttled(statusWriteInterval,
+		clearProgress)
 	r := &reconciler{
-		client: operator.GetClient(), workloadPods: options.Pods, apiReader: operator.GetAPIReader(), perWorkerUnsupported: options.PerWorkerUnsupported, status: status,
+		client: operator.GetClient(), workloadPods: options.Pods, apiReader: operator.GetAPIReader(),
+		perWorkerUnsupported: options.PerWorkerUnsupported, status: status,
 		leadership: operator.Leadership, poller: ack.New(trigger), revisionLock: newRevisionLock(),
 		states: map[types.NamespacedName]*localState{}, releasedPods: map[types.NamespacedName]types.NamespacedName{},
 	}

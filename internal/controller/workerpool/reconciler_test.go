@@ -46,7 +46,8 @@ func TestPoolPublishesARevisionAndNudgesThePods(t *testing.T) {
 		t.Errorf("wrote %q, want %q", e.writes, want)
 	}
 	pool := e.getPool(t)
-	if pool.Status.Revision != 1 || pool.Status.Version != 1 || pool.Status.Jobs != 4 || pool.Status.Size != 2 || pool.Status.ExpectedSize != 2 {
+	if pool.Status.Revision != 1 || pool.Status.Version != 1 || pool.Status.Jobs != 4 || pool.Status.Size != 2 ||
+		pool.Status.ExpectedSize != 2 {
 		t.Errorf("status %+v", pool.Status)
 	}
 	if got := conditionOf(pool, v1alpha1.ConditionConverged); got != "False Converging" {
@@ -119,7 +120,8 @@ func TestWhatIsNotThePoolsIsLeftAlone(t *testing.T) {
 	neighbour := newPool()
 	neighbour.Name, neighbour.UID, neighbour.Spec.Workers.Name = "neighbour", "neighbour", "other"
 	scaled := newWorkers(2)
-	scaled[0].SetOwnerReferences([]metav1.OwnerReference{{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Swarm", Name: "ants", UID: "uid-ants", Controller: new(true)}})
+	scaled[0].SetOwnerReferences([]metav1.OwnerReference{{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Swarm", Name: "ants",
+		UID: "uid-ants", Controller: new(true)}})
 	older := newPool()
 	older.Name, older.UID, older.CreationTimestamp = "older", "older", metav1.NewTime(time.Unix(1, 0))
 	for reason, c := range map[string]struct {
@@ -263,7 +265,8 @@ func TestConfigMapIsRestored(t *testing.T) {
 func TestLeaderRaisesTheFenceOfTheConfig(t *testing.T) {
 	e := newPublishedPool(t)
 	for term, c := range []struct{ stored, want string }{
-		{"5", "6"}, {"6", "7"}, {"", "1"}, {"fence", "1"}, {"-1", "1"}, {strconv.FormatInt(math.MaxInt64, 10), "1"}, {strconv.Itoa(1 << 31), strconv.Itoa(1<<31 + 1)},
+		{"5", "6"}, {"6", "7"}, {"", "1"}, {"fence", "1"}, {"-1", "1"}, {strconv.FormatInt(math.MaxInt64, 10), "1"},
+		{strconv.Itoa(1 << 31), strconv.Itoa(1<<31 + 1)},
 	} {
 		config := &corev1.ConfigMap{}
 		e.get(t, "w-config", config)
@@ -363,7 +366,8 @@ func TestLeasesOfManyWorkersAreRead(t *testing.T) {
 		if err := e.readLeases(t.Context(), newPool(), names, state); err != nil {
 			t.Fatal(err)
 		}
-		if _, kept := state.leases["w-99"]; kept || len(state.leases) != len(names) || !state.leases["w-20"].mayStillRun(nil) || state.leases["w-1"].mayStillRun(nil) {
+		if _, kept := state.leases["w-99"]; kept || len(state.leases) != len(names) || !state.leases["w-20"].mayStillRun(nil) ||
+			state.leases["w-1"].mayStillRun(nil) {
 			t.Errorf("saw %v", state.leases)
 		}
 	})

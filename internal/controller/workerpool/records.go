@@ -9,8 +9,8 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/pool/assign"
 )
 
-// currentRecords returns what workers may hold now: what was published to them, except what they have confirmed to give up, and what ended with
-// their pod and the Lease of its process, if it had one.
+// currentRecords returns what workers may hold now: what was published to them, except what they have confirmed to give up, and what ended
+// with their pod and the Lease of its process, if it had one.
 func (p *planner) currentRecords() []assign.Record {
 	var records []assign.Record
 	for _, record := range p.snapshot.published.records(p.snapshot.workload) {
@@ -50,8 +50,8 @@ func (p *planner) applyAcknowledgement(record assign.Record, pod *corev1.Pod) as
 	return record
 }
 
-// isAssumedLoaded reports whether a worker that cannot be asked must have loaded its list: its pod started after the list was published, the pool
-// has converged on it before, or its deadline has passed and it is trusted to watch the file.
+// isAssumedLoaded reports whether a worker that cannot be asked must have loaded its list: its pod started after the list was published,
+// the pool has converged on it before, or its deadline has passed and it is trusted to watch the file.
 func (p *planner) isAssumedLoaded(record assign.Record, pod *corev1.Pod, version int64) bool {
 	status, entry := p.pool.Status, p.snapshot.published.ledger[record.Worker]
 	if status.ConvergedRevision == p.snapshot.newestNumber() && status.Version == p.snapshot.published.version && status.Version >= version {
@@ -82,8 +82,8 @@ func (p *planner) ackDeadline() time.Duration {
 	return time.Duration(p.pool.Spec.Refresh.DeadlineSeconds) * time.Second
 }
 
-// podsToReplace returns the pods that must be replaced to load what is published for them: by policy, or because nothing else proves that they
-// have given up a job. Entries of other workers do not change.
+// podsToReplace returns the pods that must be replaced to load what is published for them: by policy, or because nothing else proves that
+// they have given up a job. Entries of other workers do not change.
 func (p *planner) podsToReplace(shares []assign.Share) map[string]string {
 	podUIDs := map[string]string{}
 	for worker, entry := range p.snapshot.published.ledger {

@@ -123,13 +123,15 @@ func clearProgress(pool *v1alpha1.WorkerPool) {
 func (s *localState) addEvents(pool *v1alpha1.WorkerPool, plan Plan) {
 	if plan.RevisionMessage != "" {
 		s.events = append(s.events, pendingEvent{reason: "Planned", message: plan.RevisionMessage, regarding: &corev1.ObjectReference{
-			APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "ControllerRevision", Namespace: pool.Namespace, Name: revisionName(pool, plan.RevisionNumber),
+			APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "ControllerRevision", Namespace: pool.Namespace,
+			Name: revisionName(pool, plan.RevisionNumber),
 		}})
 	}
 	for _, e := range plan.Evicted {
-		s.events = append(s.events, pendingEvent{reason: "Replacing", message: fmt.Sprintf("pod %s: %s", e.pod.Name, e.reason), regarding: &corev1.ObjectReference{
-			APIVersion: "v1", Kind: "Pod", Namespace: pool.Namespace, Name: e.pod.Name, UID: e.pod.UID,
-		}})
+		s.events = append(s.events, pendingEvent{reason: "Replacing", message: fmt.Sprintf("pod %s: %s", e.pod.Name, e.reason),
+			regarding: &corev1.ObjectReference{
+				APIVersion: "v1", Kind: "Pod", Namespace: pool.Namespace, Name: e.pod.Name, UID: e.pod.UID,
+			}})
 	}
 	s.events = s.events[max(0, len(s.events)-maxPendingEvents):]
 }
@@ -212,7 +214,8 @@ func setReadyCondition(report *kit.Report[*v1alpha1.WorkerPool], pool *v1alpha1.
 		status.Phase = v1alpha1.PoolDegraded
 		report.Condition(v1alpha1.NotReady(generation, mainProblem.reason, mainProblem.message)) // Degraded has the same message
 	case plan.ExpectedWorkers == 0 && plan.Jobs > 0:
-		report.Normal(v1alpha1.NotReady(generation, v1alpha1.ReasonNoWorkers, fmt.Sprintf("%d jobs wait: the workload is scaled to 0", plan.Jobs)))
+		report.Normal(v1alpha1.NotReady(generation, v1alpha1.ReasonNoWorkers,
+			fmt.Sprintf("%d jobs wait: the workload is scaled to 0", plan.Jobs)))
 	case status.ConvergedRevision == 0 && !plan.Converged:
 		report.Normal(v1alpha1.NotReady(generation, reason, message))
 	default:
@@ -229,7 +232,8 @@ func (p Plan) mainProblem() *problem {
 		return p.Problem
 	case len(p.Unassigned) > 0 && p.ExpectedWorkers > 0 && !p.WorkersStarting:
 		first := p.Unassigned[0]
-		return newProblem(v1alpha1.ReasonJobsUnassigned, "%d of %d jobs have no worker; %s: %s", len(p.Unassigned), p.Jobs, first.Job, first.Reason)
+		return newProblem(v1alpha1.ReasonJobsUnassigned, "%d of %d jobs have no worker; %s: %s", len(p.Unassigned), p.Jobs, first.Job,
+			first.Reason)
 	}
 	return nil
 }

@@ -15,9 +15,9 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/pool/assign"
 )
 
-// verifyAbsence reads the pods from the API server before the absence of a pod has any effect. A pod can leave its workload and keep running:
-// its labels no longer match the selector, or its StatefulSet was deleted with --cascade=orphan. A worker's pod is therefore gone only if
-// the API server has no pod of that name, whatever its labels, owner or phase.
+// verifyAbsence reads the pods from the API server before the absence of a pod has any effect. A pod can leave its workload and keep
+// running: its labels no longer match the selector, or its StatefulSet was deleted with --cascade=orphan. A worker's pod is therefore gone
+// only if the API server has no pod of that name, whatever its labels, owner or phase.
 func (r *reconciler) verifyAbsence(ctx context.Context, snapshot *poolSnapshot, state *localState) error {
 	pods, err := r.listLivePods(ctx, snapshot.workload)
 	if err != nil {
@@ -98,7 +98,8 @@ func (p *planner) explainReleased(pending []assign.PendingWorker) []assign.Pendi
 	ref := p.pool.Spec.Workers
 	for n, worker := range pending {
 		if p.snapshot.releasedPods[worker.Worker] != nil {
-			pending[n].Reason += fmt.Sprintf("; its pod still exists, but %s %q does not control it: delete the pod if it does not respond", ref.Kind, ref.Name)
+			pending[n].Reason += fmt.Sprintf("; its pod still exists, but %s %q does not control it: delete the pod if it does not respond",
+				ref.Kind, ref.Name)
 		}
 	}
 	return pending

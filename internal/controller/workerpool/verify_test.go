@@ -76,9 +76,11 @@ func TestPodIsGoneOnlyIfTheAPIServerHasNoneOfItsName(t *testing.T) {
 		gone     bool
 		released bool
 	}{
-		"deleted":                          {func(c *fakeCluster) { delete(c.pods, "w-abc-1") }, true, false},
-		"released by a label":              {func(c *fakeCluster) { c.releasePod("w-abc-1"); delete(c.pods["w-abc-1"].pod.Labels, "app") }, false, true},
-		"released, and another's":          {func(c *fakeCluster) { c.pods["w-abc-1"].pod = controlledBy("ReplicaSet", "v-5f", "uid", "5f") }, false, true},
+		"deleted": {func(c *fakeCluster) { delete(c.pods, "w-abc-1") }, true, false},
+		"released by a label": {func(c *fakeCluster) { c.releasePod("w-abc-1"); delete(c.pods["w-abc-1"].pod.Labels, "app") }, false,
+			true},
+		"released, and another's": {func(c *fakeCluster) { c.pods["w-abc-1"].pod = controlledBy("ReplicaSet", "v-5f", "uid", "5f") },
+			false, true},
 		"its label is gone, not its owner": {func(c *fakeCluster) { delete(c.pods["w-abc-1"].pod.Labels, "app") }, false, false},
 		"failed, as pod garbage collection has it for lost nodes": {func(c *fakeCluster) {
 			c.releasePod("w-abc-1")

@@ -50,19 +50,24 @@ func (w poolWorkload) ordinalOf(pod string) int {
 // findWorkload finds the workload of a pool, unless another pool uses it.
 func (r *reconciler) findWorkload(ctx context.Context, pool *v1alpha1.WorkerPool) (poolWorkload, *problem, error) {
 	if pool.Spec.Config.Layout == v1alpha1.LayoutPerWorker && r.perWorkerUnsupported != "" {
-		return poolWorkload{}, newProblem(v1alpha1.ReasonNotSupported, "config.layout PerWorker is not supported by this operator: %s: delete this WorkerPool and create another with Shared", r.perWorkerUnsupported), nil
+		return poolWorkload{}, newProblem(v1alpha1.ReasonNotSupported,
+			"config.layout PerWorker is not supported by this operator: %s: delete this WorkerPool and create another with Shared",
+			r.perWorkerUnsupported), nil
 	}
 	ref := pool.Spec.Workers
 	pools := &v1alpha1.WorkerPoolList{}
-	if err := r.client.List(ctx, pools, client.InNamespace(pool.Namespace), client.MatchingFields{workloadIndex: workloadKey(ref.Kind, ref.Name)}); err != nil {
+	if err := r.client.List(ctx, pools, client.InNamespace(pool.Namespace),
+		client.MatchingFields{workloadIndex: workloadKey(ref.Kind, ref.Name)}); err != nil {
 		return poolWorkload{}, nil, fmt.Errorf("list pools of %s %q: %w", ref.Kind, ref.Name, err)
 	}
 	if first := slices.MinFunc(append(pools.Items, *pool), comparePools); first.UID != pool.UID {
-		return poolWorkload{}, newProblem(v1alpha1.ReasonWorkloadTaken, "%s %q has a pool already, %q: delete one of the two", ref.Kind, ref.Name, first.Name), nil
+		return poolWorkload{}, newProblem(v1alpha1.ReasonWorkloadTaken, "%s %q has a pool already, %q: delete one of the two", ref.Kind, ref.Name,
+			first.Name), nil
 	}
 	result, err := r.getWorkload(ctx, client.ObjectKey{Namespace: pool.Namespace, Name: ref.Name}, ref.Kind)
 	if apierrors.IsNotFound(err) {
-		return result, newProblem(v1alpha1.ReasonWorkloadNotFound, "there is no %s %q in namespace %q: create it, or delete this pool", ref.Kind, ref.Name, pool.Namespace), nil
+		return result, newProblem(v1alpha1.ReasonWorkloadNotFound, "there is no %s %q in namespace %q: create it, or delete this pool", ref.Kind,
+			ref.Name, pool.Namespace), nil
 	}
 	if err != nil {
 		return result, nil, fmt.Errorf("read %s %q: %w", ref.Kind, ref.Name, err)
@@ -72,7 +77,8 @@ func (r *reconciler) findWorkload(ctx context.Context, pool *v1alpha1.WorkerPool
 			"%s %q: %s; its workers keep their jobs", ref.Kind, ref.Name, workloads.WorkloadTooLarge), nil
 	}
 	if swarm := owningSwarm(result.object); swarm != "" && pool.Spec.Replicas != nil {
-		return result, newProblem(v1alpha1.ReasonWorkloadTaken, "%s %q belongs to Swarm %q, which scales it: remove replicas from this pool", ref.Kind, ref.Name, swarm), nil
+		return result, newProblem(v1alpha1.ReasonWorkloadTaken, "%s %q belongs to Swarm %q, which scales it: remove replicas from this pool",
+			ref.Kind, ref.Name, swarm), nil
 	}
 	return result, nil, nil
 }
@@ -130,7 +136,8 @@ func (r *reconciler) listLivePods(ctx context.Context, w poolWorkload) ([]*corev
 		return nil, fmt.Errorf("read selector of %q: %w", w.object.GetName(), err)
 	}
 	list := &corev1.PodList{}
-	if err := r.apiReader.List(ctx, list, client.InNamespace(w.object.GetNamespace()), client.MatchingLabelsSelector{Selector: selector}); err != nil {
+	if err := r.apiReader.List(ctx, list, client.InNamespace(w.object.GetNamespace()),
+		client.MatchingLabelsSelector{Selector: selector}); err != nil {
 		return nil, fmt.Errorf("list pods of %q past the cache: %w", w.object.GetName(), err)
 	}
 	pods := make([]*corev1.Pod, len(list.Items))
@@ -143,7 +150,8 @@ func (r *reconciler) listLivePods(ctx context.Context, w poolWorkload) ([]*corev
 // doesNotOwn reports whether the workload does not control a pod.
 func (w poolWorkload) doesNotOwn(pod *corev1.Pod) bool {
 	key, owned := workloads.OwnerOf(pod)
-	return !owned || key.Kind != w.kind || key.Name != w.object.GetName() || !w.usesSlots() && metav1.GetControllerOfNoCopy(pod).UID != w.object.GetUID()
+	return !owned || key.Kind != w.kind || key.Name != w.object.GetName() ||
+		!w.usesSlots() && metav1.GetControllerOfNoCopy(pod).UID != w.object.GetUID()
 }
 
 // ackURL returns the URL at which a worker is asked.

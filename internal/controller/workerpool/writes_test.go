@@ -97,7 +97,8 @@ func TestRevisionsAreDiscardedByTheirUID(t *testing.T) {
 		"deleted": {nil, false}, "already gone": {errMissing, false}, "another of that name": {errAnother, false}, "refused": {errRefused, true},
 	} {
 		recorder := &recordingClient{errs: map[string]error{"pool-3": c.answer}}
-		err := (&reconciler{client: recorder}).deleteRevision(t.Context(), &v1alpha1.WorkerPool{}, storedRevision{number: 3, name: "pool-3", uid: "uid-3"})
+		err := (&reconciler{client: recorder}).deleteRevision(t.Context(), &v1alpha1.WorkerPool{},
+			storedRevision{number: 3, name: "pool-3", uid: "uid-3"})
 		if (err != nil) != c.fails || !slices.Equal(recorder.uids, []types.UID{"uid-3"}) {
 			t.Errorf("%s: %v, by UID %v", reason, err, recorder.uids)
 		}
@@ -149,7 +150,8 @@ func TestRevisionThatIsThereAlreadyIsAConflict(t *testing.T) {
 func scalingPlanner(kind v1alpha1.WorkloadKind, replicas int32, records ...assign.Record) *planner {
 	pool := &v1alpha1.WorkerPool{}
 	pool.Spec.Replicas = &replicas
-	return &planner{pool: pool, snapshot: poolSnapshot{workload: poolWorkload{object: &appsv1.StatefulSet{}, kind: kind, replicas: 3}}, records: records}
+	return &planner{pool: pool, snapshot: poolSnapshot{workload: poolWorkload{object: &appsv1.StatefulSet{}, kind: kind, replicas: 3}},
+		records: records}
 }
 
 func recordOf(ordinal int, jobs ...string) assign.Record {
@@ -163,15 +165,19 @@ func TestPoolIsNotScaledBelowWorkersThatHoldJobs(t *testing.T) {
 		draft *planner
 		want  int32 // 0: not scaled
 	}{
-		"more at once":                       {scalingPlanner(v1alpha1.WorkloadStatefulSet, 5, recordOf(0, "a")), 5},
-		"as many as there are":               {scalingPlanner(v1alpha1.WorkloadStatefulSet, 3, recordOf(2, "c")), 0},
-		"fewer, all of them free":            {scalingPlanner(v1alpha1.WorkloadStatefulSet, 1, recordOf(0, "a"), recordOf(1), recordOf(2)), 1},
-		"fewer, the last one holds":          {scalingPlanner(v1alpha1.WorkloadStatefulSet, 1, recordOf(0, "a"), recordOf(1), recordOf(2, "c")), 0},
-		"fewer, the second one holds":        {scalingPlanner(v1alpha1.WorkloadStatefulSet, 1, recordOf(0, "a"), recordOf(1, "b"), recordOf(2)), 2},
-		"fewer, the last one may hold":       {scalingPlanner(v1alpha1.WorkloadStatefulSet, 1, recordOf(0, "a"), recordOf(1), revoked), 0},
-		"a Deployment waits for all":         {scalingPlanner(v1alpha1.WorkloadDeployment, 1, recordOf(0, "a"), recordOf(1, "b"), recordOf(2)), 0},
-		"a Deployment whose rest is free":    {scalingPlanner(v1alpha1.WorkloadDeployment, 1, recordOf(0, "a"), recordOf(1), recordOf(2)), 1},
-		"the number of workers is not given": {&planner{pool: &v1alpha1.WorkerPool{}, snapshot: poolSnapshot{workload: poolWorkload{replicas: 3}}}, 0},
+		"more at once":            {scalingPlanner(v1alpha1.WorkloadStatefulSet, 5, recordOf(0, "a")), 5},
+		"as many as there are":    {scalingPlanner(v1alpha1.WorkloadStatefulSet, 3, recordOf(2, "c")), 0},
+		"fewer, all of them free": {scalingPlanner(v1alpha1.WorkloadStatefulSet, 1, recordOf(0, "a"), recordOf(1), recordOf(2)), 1},
+		"fewer, the last one holds": {scalingPlanner(v1alpha1.WorkloadStatefulSet, 1, recordOf(0, "a"), recordOf(1), recordOf(2, "c")),
+			0},
+		"fewer, the second one holds": {scalingPlanner(v1alpha1.WorkloadStatefulSet, 1, recordOf(0, "a"), recordOf(1, "b"), recordOf(2)),
+			2},
+		"fewer, the last one may hold": {scalingPlanner(v1alpha1.WorkloadStatefulSet, 1, recordOf(0, "a"), recordOf(1), revoked), 0},
+		"a Deployment waits for all": {scalingPlanner(v1alpha1.WorkloadDeployment, 1, recordOf(0, "a"), recordOf(1, "b"), recordOf(2)),
+			0},
+		"a Deployment whose rest is free": {scalingPlanner(v1alpha1.WorkloadDeployment, 1, recordOf(0, "a"), recordOf(1), recordOf(2)), 1},
+		"the number of workers is not given": {&planner{pool: &v1alpha1.WorkerPool{},
+			snapshot: poolSnapshot{workload: poolWorkload{replicas: 3}}}, 0},
 	} {
 		t.Run(reason, func(t *testing.T) {
 			c.draft.planScale()
@@ -234,7 +240,8 @@ func addOverdueWorker(d *planner, name string, ordinal int, ready bool) {
 		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 	}
 	d.podsByName[name] = pod
-	d.memberSet.members = append(d.memberSet.members, member{Worker: assign.Worker{Name: name, Ordinal: ordinal}, pod: pod, ready: ready, wanted: true})
+	d.memberSet.members = append(d.memberSet.members, member{Worker: assign.Worker{Name: name, Ordinal: ordinal}, pod: pod, ready: ready,
+		wanted: true})
 	d.records = append(d.records, assign.Record{Worker: name, Ordinal: ordinal, PodUID: string(pod.UID), Overdue: true,
 		Lists: []assign.ListVersion{{Version: 2, Jobs: []string{"a"}}}})
 }
@@ -246,13 +253,15 @@ func TestNoMorePodsAreReplacedAtOnceThanMayBeUnavailable(t *testing.T) {
 		change func(*planner)
 		want   string
 	}{
-		"one of three":                   {1, []bool{true, true, true}, nil, "w-0"},
-		"two of three":                   {2, []bool{true, true, true}, nil, "w-0 w-1"},
-		"one is away already":            {1, []bool{true, false, true}, nil, "w-1"},
-		"paused":                         {3, []bool{true, true}, func(d *planner) { d.Paused = true }, ""},
-		"something is published now":     {3, []bool{true, true}, func(d *planner) { d.ConfigMaps = []*configMap{{}} }, ""},
-		"the policy does not restart":    {3, []bool{true, true}, func(d *planner) { d.pool.Spec.Refresh.Policy = v1alpha1.RefreshHotReload }, ""},
-		"a pod that goes is not evicted": {1, []bool{true, false}, func(d *planner) { d.podsByName["w-1"].DeletionTimestamp = new(metav1.Now()) }, ""},
+		"one of three":               {1, []bool{true, true, true}, nil, "w-0"},
+		"two of three":               {2, []bool{true, true, true}, nil, "w-0 w-1"},
+		"one is away already":        {1, []bool{true, false, true}, nil, "w-1"},
+		"paused":                     {3, []bool{true, true}, func(d *planner) { d.Paused = true }, ""},
+		"something is published now": {3, []bool{true, true}, func(d *planner) { d.ConfigMaps = []*configMap{{}} }, ""},
+		"the policy does not restart": {3, []bool{true, true}, func(d *planner) { d.pool.Spec.Refresh.Policy = v1alpha1.RefreshHotReload },
+			""},
+		"a pod that goes is not evicted": {1, []bool{true, false}, func(d *planner) { d.podsByName["w-1"].DeletionTimestamp = new(metav1.Now()) },
+			""},
 	} {
 		t.Run(reason, func(t *testing.T) {
 			pool := newFakeCluster(1, 1).pool

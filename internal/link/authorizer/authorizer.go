@@ -34,7 +34,8 @@ import (
 const (
 	// readTimeout bounds how long a stream waits for the API server.
 	readTimeout = 5 * time.Second
-	// liveReadsPerSecond is how many objects are read past the cache per second, for all agents. Agents whose objects are in the cache need none.
+	// liveReadsPerSecond is how many objects are read past the cache per second, for all agents. Agents whose objects are in the cache need
+	// none.
 	liveReadsPerSecond = 50
 	// liveReadSharePercent is how many of them, in percent, one namespace can use. Waiting namespaces take turns.
 	liveReadSharePercent = 50
@@ -174,7 +175,8 @@ func (a *Authorizer) authorizePod(ctx context.Context, agent link.Agent, podUID 
 		return denyf("pod %q is not controlled by a StatefulSet of Swarm %q", agent.Name, swarm.Name)
 	}
 	set := &appsv1.StatefulSet{}
-	found, err = a.readMatching(ctx, types.NamespacedName{Namespace: agent.Namespace, Name: owner.Name}, set, func() bool { return set.UID == owner.UID })
+	found, err = a.readMatching(ctx, types.NamespacedName{Namespace: agent.Namespace, Name: owner.Name}, set,
+		func() bool { return set.UID == owner.UID })
 	if err != nil || !found || !metav1.IsControlledBy(set, swarm) {
 		return errorOrDenial(err, "StatefulSet %q of pod %q is not controlled by Swarm %q", owner.Name, agent.Name, swarm.Name)
 	}
@@ -194,7 +196,8 @@ func (a *Authorizer) read(ctx context.Context, name types.NamespacedName, object
 }
 
 // readMatching reads an object from the cache, and from the API server if the cache has none that is right: the cache may lag.
-func (a *Authorizer) readMatching(ctx context.Context, name types.NamespacedName, object client.Object, matches func() bool) (found bool, err error) {
+func (a *Authorizer) readMatching(ctx context.Context, name types.NamespacedName, object client.Object, matches func() bool) (found bool,
+	err error) {
 	if err := a.config.Cache.Get(ctx, name, object); err == nil && matches() {
 		return true, nil
 	}

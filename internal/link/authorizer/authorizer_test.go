@@ -122,21 +122,28 @@ func TestOnlyPodsOfASwarmJoin(t *testing.T) {
 	}{
 		"an agent":                 {joins: true},
 		"its Agent object is gone": {change: func(o *objects) { o.agent = nil }, joins: true},
-		"the pod was orphaned, and was linked before":  {change: func(o *objects) { o.pod.OwnerReferences, o.agent.Status.LinkedPodUID = nil, "pod" }, joins: true},
-		"the pod is gone, and was linked before":       {change: func(o *objects) { o.pod, o.agent.Status.LinkedPodUID = nil, "pod" }, joins: true},
-		"any pod":                                      {change: func(o *objects) { o.pod.OwnerReferences = nil }},
-		"the pod is gone":                              {change: func(o *objects) { o.pod = nil }},
-		"another pod of the name":                      {podUID: "another"},
-		"there is no swarm":                            {change: func(o *objects) { o.swarm = nil }},
-		"an Agent object of a user":                    {change: func(o *objects) { o.agent.OwnerReferences = nil }},
-		"an Agent object of an earlier swarm":          {change: func(o *objects) { o.swarm.UID = "recreated" }},
-		"an Agent object that names another swarm":     {change: func(o *objects) { o.agent.Spec.SwarmRef.Name = "other" }},
-		"that, of a pod that was linked before":        {change: func(o *objects) { o.agent.Spec.SwarmRef.Name, o.agent.Status.LinkedPodUID = "other", "pod" }},
-		"a StatefulSet of a user":                      {change: func(o *objects) { o.set.OwnerReferences = nil }},
-		"a StatefulSet of another UID":                 {change: func(o *objects) { o.set.UID = "recreated" }},
-		"a pod of a Deployment":                        {change: func(o *objects) { o.pod.OwnerReferences[0].Kind = "ReplicaSet" }},
-		"neither Agent object nor a pod of the set":    {change: func(o *objects) { o.agent, o.pod.OwnerReferences = nil, nil }},
-		"an orphan, and another pod was linked before": {change: func(o *objects) { o.pod.OwnerReferences, o.agent.Status.LinkedPodUID = nil, "other" }},
+		"the pod was orphaned, and was linked before": {change: func(o *objects) {
+			o.pod.OwnerReferences, o.agent.Status.LinkedPodUID = nil, "pod"
+		}, joins: true},
+		"the pod is gone, and was linked before": {change: func(o *objects) { o.pod, o.agent.Status.LinkedPodUID = nil, "pod" },
+			joins: true},
+		"any pod":                                  {change: func(o *objects) { o.pod.OwnerReferences = nil }},
+		"the pod is gone":                          {change: func(o *objects) { o.pod = nil }},
+		"another pod of the name":                  {podUID: "another"},
+		"there is no swarm":                        {change: func(o *objects) { o.swarm = nil }},
+		"an Agent object of a user":                {change: func(o *objects) { o.agent.OwnerReferences = nil }},
+		"an Agent object of an earlier swarm":      {change: func(o *objects) { o.swarm.UID = "recreated" }},
+		"an Agent object that names another swarm": {change: func(o *objects) { o.agent.Spec.SwarmRef.Name = "other" }},
+		"that, of a pod that was linked before": {change: func(o *objects) {
+			o.agent.Spec.SwarmRef.Name, o.agent.Status.LinkedPodUID = "other", "pod"
+		}},
+		"a StatefulSet of a user":                   {change: func(o *objects) { o.set.OwnerReferences = nil }},
+		"a StatefulSet of another UID":              {change: func(o *objects) { o.set.UID = "recreated" }},
+		"a pod of a Deployment":                     {change: func(o *objects) { o.pod.OwnerReferences[0].Kind = "ReplicaSet" }},
+		"neither Agent object nor a pod of the set": {change: func(o *objects) { o.agent, o.pod.OwnerReferences = nil, nil }},
+		"an orphan, and another pod was linked before": {change: func(o *objects) {
+			o.pod.OwnerReferences, o.agent.Status.LinkedPodUID = nil, "other"
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			stored, podUID := validObjects(), "pod"
@@ -253,7 +260,8 @@ func TestAgentsReportOnlyForTheirNamespace(t *testing.T) {
 	if len(hello.GetRunning()) != 1 || len(hello.GetUnacknowledged()) != 1 || hello.GetSlots() != maxSlots {
 		t.Errorf("passed on %v", hello)
 	}
-	if len(recorder.received) != 2 || recorder.received[0].GetResult().GetAttempt().GetNamespace() != "ns" || recorder.received[1].GetProgress() == nil {
+	if len(recorder.received) != 2 || recorder.received[0].GetResult().GetAttempt().GetNamespace() != "ns" ||
+		recorder.received[1].GetProgress() == nil {
 		t.Errorf("passed on %v", recorder.received)
 	}
 }
@@ -303,15 +311,18 @@ func TestResultsAreBounded(t *testing.T) {
 		},
 		"a value that is too large": {
 			&linkv1.Result{Outcome: outcomeSucceeded, Value: make([]byte, 4097)},
-			&linkv1.Result{Outcome: outcomeFailed, Reason: "ResultTooLarge", Message: "the result has 4097 bytes, the limit is 4096: store it elsewhere and return where it is"},
+			&linkv1.Result{Outcome: outcomeFailed, Reason: "ResultTooLarge",
+				Message: "the result has 4097 bytes, the limit is 4096: store it elsewhere and return where it is"},
 		},
 		"an outcome from nowhere": {
 			&linkv1.Result{Outcome: 77, Value: []byte("1")},
-			&linkv1.Result{Outcome: outcomeFailed, Reason: "AttemptFailed", Message: "the agent reported outcome 77, which this operator does not know"},
+			&linkv1.Result{Outcome: outcomeFailed, Reason: "AttemptFailed",
+				Message: "the agent reported outcome 77, which this operator does not know"},
 		},
 		"no outcome": {
 			&linkv1.Result{},
-			&linkv1.Result{Outcome: outcomeFailed, Reason: "AttemptFailed", Message: "the agent reported outcome 0, which this operator does not know"},
+			&linkv1.Result{Outcome: outcomeFailed, Reason: "AttemptFailed",
+				Message: "the agent reported outcome 0, which this operator does not know"},
 		},
 		"long texts": {
 			&linkv1.Result{Outcome: outcomeFailed, Reason: strings.Repeat("R", 129), Message: strings.Repeat("ä", 4096) + "why"},
@@ -360,7 +371,8 @@ func TestInvalidNamesAreRefused(t *testing.T) {
 	} {
 		recorder.received = nil
 		a.Received(testAgent, &linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Result{Result: &linkv1.Result{Attempt: c.attempt}}})
-		if passed := len(recorder.received) == 1; passed != c.passes || passed && proto.Size(recorder.received[0].GetResult().GetAttempt()) > 512 {
+		if passed := len(recorder.received) == 1; passed != c.passes ||
+			passed && proto.Size(recorder.received[0].GetResult().GetAttempt()) > 512 {
 			t.Errorf("%s: passed on %t", name, passed)
 		}
 	}

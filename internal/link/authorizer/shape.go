@@ -77,7 +77,8 @@ func checkRunning(hello *linkv1.Hello) error {
 func limitResult(result *linkv1.Result) {
 	switch _, isKnown := linkv1.Outcome_name[int32(result.GetOutcome())]; {
 	case !isKnown || result.GetOutcome() == linkv1.Outcome_OUTCOME_UNSPECIFIED:
-		setFailed(result, v1alpha1.ReasonAttemptFailed, fmt.Sprintf("the agent reported outcome %d, which this operator does not know", result.GetOutcome()))
+		setFailed(result, v1alpha1.ReasonAttemptFailed, fmt.Sprintf("the agent reported outcome %d, which this operator does not know",
+			result.GetOutcome()))
 	case len(result.GetValue()) > maxValueBytes:
 		setFailed(result, v1alpha1.ReasonResultTooLarge, fmt.Sprintf(
 			"the result has %d bytes, the limit is %d: store it elsewhere and return where it is", len(result.GetValue()), maxValueBytes))

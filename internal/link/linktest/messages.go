@@ -25,12 +25,14 @@ func AssignWith(assign *linkv1.Assign) *linkv1.OperatorMessage {
 
 // Cancel ends an attempt with a grace period.
 func Cancel(attempt *linkv1.Attempt, grace time.Duration) *linkv1.OperatorMessage {
-	return &linkv1.OperatorMessage{Kind: &linkv1.OperatorMessage_Cancel{Cancel: &linkv1.Cancel{Attempt: attempt, Reason: "Cancelled", Grace: durationpb.New(grace)}}}
+	return &linkv1.OperatorMessage{Kind: &linkv1.OperatorMessage_Cancel{Cancel: &linkv1.Cancel{Attempt: attempt, Reason: "Cancelled",
+		Grace: durationpb.New(grace)}}}
 }
 
 // Drain drains the agent; running attempts may continue for a while.
 func Drain(finish time.Duration) *linkv1.OperatorMessage {
-	return &linkv1.OperatorMessage{Kind: &linkv1.OperatorMessage_Drain{Drain: &linkv1.Drain{Finish: durationpb.New(finish), Reason: "ScaleIn"}}}
+	return &linkv1.OperatorMessage{Kind: &linkv1.OperatorMessage_Drain{Drain: &linkv1.Drain{Finish: durationpb.New(finish),
+		Reason: "ScaleIn"}}}
 }
 
 // Acknowledge acknowledges a result.

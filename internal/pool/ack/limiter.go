@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// fairLimiter limits the requests in progress, in total and per namespace. A free slot goes to the namespace with the fewest slots, and among
-// equals to the one that has waited longest. A namespace with one worker therefore waits for at most one request, however many
+// fairLimiter limits the requests in progress, in total and per namespace. A free slot goes to the namespace with the fewest slots, and
+// among equals to the one that has waited longest. A namespace with one worker therefore waits for at most one request, however many
 // unresponsive workers other namespaces have.
 type fairLimiter struct {
 	mu         sync.Mutex

@@ -87,7 +87,8 @@ func TestReplacedPodIsPolledAgain(t *testing.T) {
 	version.Store(3)
 	first, _ := newWorkerServer(t, "w", "first", version)
 	second, _ := newWorkerServer(t, "w", "second", version)
-	pollUntil(t, poller, triggers, []Target{{Worker: "w", URL: first, PodUID: "first", Version: 3}}, func(responses map[string]Response) bool { return responses["w"].PodUID == "first" })
+	pollUntil(t, poller, triggers, []Target{{Worker: "w", URL: first, PodUID: "first", Version: 3}},
+		func(responses map[string]Response) bool { return responses["w"].PodUID == "first" })
 	replaced := []Target{{Worker: "w", URL: second, PodUID: "second", Version: 3}}
 	if responses, allPolled := poller.Poll(pool, replaced); responses["w"].PodUID == "first" || allPolled {
 		t.Errorf("the answer of a former pod counts: %v, tried %t", responses, allPolled)

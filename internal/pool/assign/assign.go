@@ -105,7 +105,8 @@ func Plan(in Input) Decision {
 	default:
 		solver.assignSticky()
 	}
-	return Decision{Next: solver.buildRevision(in.Strategy), Unassigned: solver.listUnassigned(), contiguous: in.Strategy == Contiguous, solver: solver, previous: in.Previous}
+	return Decision{Next: solver.buildRevision(in.Strategy), Unassigned: solver.listUnassigned(), contiguous: in.Strategy == Contiguous,
+		solver: solver, previous: in.Previous}
 }
 
 func checkAlgorithm(in Input) string {

@@ -2,8 +2,8 @@ package assign
 
 import "slices"
 
-// assignDedicated gives each dedicated job a worker of its own while there are enough, and leaves one worker for the shared jobs. In the first
-// round a job keeps its worker; in the second it chooses among the remaining ones.
+// assignDedicated gives each dedicated job a worker of its own while there are enough, and leaves one worker for the shared jobs. In the
+// first round a job keeps its worker; in the second it chooses among the remaining ones.
 func (s *solver) assignDedicated(jobs []int32, choose func(job int32) *workerInfo) {
 	if len(s.list.dedicated) == 0 {
 		return

@@ -20,7 +20,8 @@ const noPosition = -1
 func (l *JobList) diff(other *JobList) listDiff {
 	head, tail := l.commonEndsWith(other)
 	changed := l.jobs[head : len(l.jobs)-tail]
-	diff := listDiff{head: int32(head), tail: int32(len(l.jobs) - tail), offset: int32(len(other.jobs) - len(l.jobs)), middle: make([]int32, len(changed))}
+	diff := listDiff{head: int32(head), tail: int32(len(l.jobs) - tail), offset: int32(len(other.jobs) - len(l.jobs)),
+		middle: make([]int32, len(changed))}
 	index := make(map[string]int32, len(changed))
 	for n := range changed {
 		index[changed[n].Name] = int32(n)

@@ -79,7 +79,8 @@ func TestCachedIndexesChangeNothing(t *testing.T) {
 			requireValid(t, in, kept)
 			requireMovesMatch(t, in, kept)
 			in.Jobs, in.Previous = newTestList(t, jobs...), Restore(previous.Shares(), 0)
-			if fresh := Plan(in); !slices.EqualFunc(kept.Next.Shares(), fresh.Next.Shares(), equalShares) || !slices.Equal(kept.Unassigned, fresh.Unassigned) {
+			if fresh := Plan(in); !slices.EqualFunc(kept.Next.Shares(), fresh.Next.Shares(), equalShares) ||
+				!slices.Equal(kept.Unassigned, fresh.Unassigned) {
 				t.Fatalf("kept: %v %v\nfresh: %v %v", kept.Next.Shares(), kept.Unassigned, fresh.Next.Shares(), fresh.Unassigned)
 			}
 			list, previous = next, kept.Next

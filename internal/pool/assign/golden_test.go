@@ -68,7 +68,8 @@ var scenarios = []struct {
 	steps []func(*scenario)
 }{
 	{"scale", 27, []string{"2 workers", "3", "1", "0", "12"}, []func(*scenario){scaleTo(2), scaleTo(3), scaleTo(1), scaleTo(0), scaleTo(12)}},
-	{"jobs", 8, []string{"3 workers", "add extra at the end", "remove job-1", "reorder: job-7 first", "reweigh: job-0 becomes 5", "job-2 becomes dedicated"}, []func(*scenario){
+	{"jobs", 8, []string{"3 workers", "add extra at the end", "remove job-1", "reorder: job-7 first", "reweigh: job-0 becomes 5",
+		"job-2 becomes dedicated"}, []func(*scenario){
 		scaleTo(3),
 		func(s *scenario) { s.jobs = append(s.jobs, Job{Name: "extra", Weight: 1}) },
 		func(s *scenario) { s.jobs = slices.Delete(s.jobs, 1, 2) },
@@ -76,7 +77,8 @@ var scenarios = []struct {
 		func(s *scenario) { s.jobs[1].Weight = 5 },
 		func(s *scenario) { s.jobs[2].Dedicated = true },
 	}},
-	{"workers", 9, []string{"3 workers", "pod of slot 1 replaced", "slot 0 away", "slot 0 leaves", "slot 0 is gone, slot 3 joins", "capacity 2 each"}, []func(*scenario){
+	{"workers", 9, []string{"3 workers", "pod of slot 1 replaced", "slot 0 away", "slot 0 leaves", "slot 0 is gone, slot 3 joins",
+		"capacity 2 each"}, []func(*scenario){
 		scaleTo(3),
 		func(s *scenario) { s.workers[1].Name = "w-new" },
 		func(s *scenario) { s.workers[0].State = NotReady },

@@ -52,7 +52,9 @@ func Handover(target []Share, records []Record, handoff Handoff) Step {
 	case Overlap:
 		return overlapStep(transitions)
 	case BestEffort:
-		return publishStep(Switch, transitions, func(t transition) []string { return t.target }).orElse(func() Step { return awaitAcknowledgements(transitions) })
+		return publishStep(Switch, transitions, func(t transition) []string { return t.target }).orElse(func() Step {
+			return awaitAcknowledgements(transitions)
+		})
 	}
 	return exclusiveStep(transitions)
 }
@@ -94,7 +96,9 @@ func exclusiveStep(transitions []transition) Step {
 		return awaitReleases(transitions)
 	}).orElse(func() Step {
 		holders := possibleHolders(transitions)
-		return publishStep(Grant, transitions, func(t transition) []string { return t.grantableJobs(holders) }).orElse(func() Step { return awaitAcknowledgements(transitions) })
+		return publishStep(Grant, transitions, func(t transition) []string { return t.grantableJobs(holders) }).orElse(func() Step {
+			return awaitAcknowledgements(transitions)
+		})
 	})
 }
 
@@ -201,7 +205,8 @@ func awaitReleases(transitions []transition) (step Step) {
 	for _, t := range transitions {
 		if jobs := t.unreleasedJobs(); len(jobs) > 0 && !t.Overdue {
 			step.Phase = Wait
-			step.Pending = append(step.Pending, PendingWorker{t.Worker, fmt.Sprintf("it may still hold %s until it confirms version %d", summarizeJobs(jobs), t.newestVersion())})
+			step.Pending = append(step.Pending, PendingWorker{t.Worker,
+				fmt.Sprintf("it may still hold %s until it confirms version %d", summarizeJobs(jobs), t.newestVersion())})
 		}
 	}
 	return step

@@ -97,7 +97,8 @@ func TestHandoverNeedsProofOfRelease(t *testing.T) {
 		{"another pod answers at its address", func(r Record) Record { return r.WithAcknowledgement("uid-w-9", 2) }, waits},
 		{"the worker does not identify itself", func(r Record) Record { return r.WithAcknowledgement("", 2) }, waits},
 		{"the pod was replaced, and the new one began before the revocation", func(r Record) Record { return r.WithPod("uid-new") }, waits},
-		{"the old pod confirms after it was replaced", func(r Record) Record { return r.WithPod("uid-new").WithAcknowledgement("uid-w-0", 2) }, waits},
+		{"the old pod confirms after it was replaced", func(r Record) Record { return r.WithPod("uid-new").WithAcknowledgement("uid-w-0", 2) },
+			waits},
 		{"no worker only before the revocation", func(r Record) Record {
 			return Record{Worker: "w-0", Lists: r.Lists[:1]}.WithoutPod().WithList(2, []string{"a"})
 		}, waits},

@@ -121,7 +121,8 @@ func (l *JobList) derive(jobs []Job, names map[string]struct{}, others []Job) *J
 	if l.uniformWeight == 0 || len(l.dedicated) > 0 || len(jobs) == 0 || slices.ContainsFunc(others, differs) {
 		return buildJobList(jobs, names)
 	}
-	return &JobList{jobs: jobs, names: names, uniformWeight: l.uniformWeight, lightest: l.uniformWeight, heaviest: l.uniformWeight, totalWeight: l.uniformWeight * len(jobs)}
+	return &JobList{jobs: jobs, names: names, uniformWeight: l.uniformWeight, lightest: l.uniformWeight, heaviest: l.uniformWeight,
+		totalWeight: l.uniformWeight * len(jobs)}
 }
 
 // Len is the number of jobs.

@@ -109,7 +109,8 @@ func (d Decision) targetReason(job int32, target indexedShare) string {
 
 // sourceReason explains why a job cannot stay where it is.
 func (d Decision) sourceReason(job int32, source indexedShare) string {
-	n, found := slices.BinarySearchFunc(d.solver.active, source.ordinal, func(w workerInfo, ordinal int) int { return cmp.Compare(w.Ordinal, ordinal) })
+	n, found := slices.BinarySearchFunc(d.solver.active, source.ordinal,
+		func(w workerInfo, ordinal int) int { return cmp.Compare(w.Ordinal, ordinal) })
 	if !found {
 		return d.inactiveReason(source)
 	}
@@ -126,7 +127,8 @@ func (d Decision) sourceReason(job int32, source indexedShare) string {
 	case d.contiguous:
 		return fmt.Sprintf("its place in the list, %d of %d, now belongs to another worker", job+1, d.solver.list.Len())
 	}
-	return fmt.Sprintf("%s had a load of %d, and its part among %s is %d", info.Name, source.load, pluralize(d.solver.sharedWorkerCount(), "worker"), info.load)
+	return fmt.Sprintf("%s had a load of %d, and its part among %s is %d", info.Name, source.load,
+		pluralize(d.solver.sharedWorkerCount(), "worker"), info.load)
 }
 
 func (d Decision) inactiveReason(source indexedShare) string {

@@ -14,7 +14,8 @@ import (
 func TestStickyMovesTheMinimum(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		capacity := rapid.SampledFrom([]int{0, 0, 2, 3}).Draw(t, "capacity")
-		in := Input{Jobs: newTestList(t, equalJobs(rapid.IntRange(0, 6).Draw(t, "n"))...), Workers: readyWorkers(rapid.IntRange(1, 4).Draw(t, "w"))}
+		in := Input{Jobs: newTestList(t, equalJobs(rapid.IntRange(0, 6).Draw(t, "n"))...),
+			Workers: readyWorkers(rapid.IntRange(1, 4).Draw(t, "w"))}
 		for n := range in.Workers {
 			in.Workers[n].Capacity = capacity
 		}
@@ -131,7 +132,8 @@ func TestHashedMovesFewJobs(t *testing.T) {
 			in := Input{Jobs: c.list, Workers: readyWorkers(workers), Strategy: Hashed, ImbalancePercent: c.imbalance}
 			in.Previous, in.Workers = Plan(in).Next, after
 			moved := countRelocated(Plan(in))
-			t.Logf("weight %d, %d %%, %d workers after %d: %d moves, the minimum is %d", c.list.uniformWeight, c.imbalance, len(after), workers, moved, jobs/workers)
+			t.Logf("weight %d, %d %%, %d workers after %d: %d moves, the minimum is %d", c.list.uniformWeight, c.imbalance, len(after), workers,
+				moved, jobs/workers)
 			if moved*10 > c.most*jobs/workers {
 				t.Errorf("that is more than %d.%d times the minimum", c.most/10, c.most%10)
 			}

@@ -90,7 +90,8 @@ func requireMovesMatch(t *rapid.T, in Input, decision Decision) {
 		t.Fatalf("%d jobs changed hands, moves: %v", differ, moves)
 	}
 	for _, move := range moves {
-		if before[move.Job] == after[move.Job] || move.Reason == "" || (move.From == "") != (before[move.Job] == 0) || (move.To == "") != (after[move.Job] == 0) {
+		if before[move.Job] == after[move.Job] || move.Reason == "" || (move.From == "") != (before[move.Job] == 0) ||
+			(move.To == "") != (after[move.Job] == 0) {
 			t.Fatalf("from %d to %d: %v", before[move.Job], after[move.Job], move)
 		}
 	}
@@ -101,7 +102,8 @@ func requireOrderIndependence(t *rapid.T, in Input, want Decision) {
 	in.Workers = slices.Clone(in.Workers)
 	shuffle.Shuffle(len(in.Workers), func(i, j int) { in.Workers[i], in.Workers[j] = in.Workers[j], in.Workers[i] })
 	in.Previous = Restore(in.Previous.Shares(), 0) // a stored revision is equivalent to a kept one
-	if got := Plan(in); !slices.EqualFunc(got.Next.Shares(), want.Next.Shares(), equalShares) || !slices.Equal(got.Unassigned, want.Unassigned) {
+	if got := Plan(in); !slices.EqualFunc(got.Next.Shares(), want.Next.Shares(), equalShares) ||
+		!slices.Equal(got.Unassigned, want.Unassigned) {
 		t.Fatalf("shuffled: %v, before: %v", got.Next.Shares(), want.Next.Shares())
 	}
 	if in.Strategy != Hashed {
@@ -154,7 +156,8 @@ func TestP13_WeightedJobsAreBalanced(t *testing.T) {
 			for n := range jobs {
 				jobs[n].Dedicated = false
 			}
-			in := Input{Jobs: newTestList(t, jobs...), Workers: readyWorkers(rapid.IntRange(1, 8).Draw(t, "w")), Strategy: rapid.SampledFrom(strategies).Draw(t, "strategy"), Previous: previous}
+			in := Input{Jobs: newTestList(t, jobs...), Workers: readyWorkers(rapid.IntRange(1, 8).Draw(t, "w")),
+				Strategy: rapid.SampledFrom(strategies).Draw(t, "strategy"), Previous: previous}
 			decision := Plan(in)
 			requireWithinBounds(t, in, decision)
 			previous = decision.Next

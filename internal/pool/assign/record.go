@@ -30,8 +30,8 @@ func (r Record) WithList(version int64, jobs []string) Record {
 	return r
 }
 
-// WithAcknowledgement returns the record after a pod confirmed a version. It ignores confirmations by other pods, such as one at a reused address
-// or the predecessor, and versions that were never published to this worker.
+// WithAcknowledgement returns the record after a pod confirmed a version. It ignores confirmations by other pods, such as one at a reused
+// address or the predecessor, and versions that were never published to this worker.
 func (r Record) WithAcknowledgement(uid string, version int64) Record {
 	at := slices.IndexFunc(r.Lists, func(e ListVersion) bool { return e.Version == version })
 	if uid == "" || uid != r.PodUID || at < 0 {
@@ -99,8 +99,8 @@ func (r Record) IsAcknowledged() bool {
 	return r.AcknowledgedVersion == r.Lists[0].Version
 }
 
-// BaseRevision returns the starting point for a new plan while another may be in progress: a job stays with the worker that may hold it, and all
-// other jobs are where the previous plan wanted them.
+// BaseRevision returns the starting point for a new plan while another may be in progress: a job stays with the worker that may hold it,
+// and all other jobs are where the previous plan wanted them.
 func BaseRevision(previous *Revision, records []Record) *Revision {
 	sorted := slices.Clone(records)
 	slices.SortFunc(sorted, func(a, b Record) int {

@@ -53,7 +53,8 @@ func planRevision(t *testing.T, names ...string) *assign.Revision {
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	return assign.Plan(assign.Input{Jobs: list, Workers: []assign.Worker{{Name: "w-0"}, {Name: "w-1", Ordinal: 1}}, Strategy: assign.Contiguous}).Next
+	return assign.Plan(assign.Input{Jobs: list, Workers: []assign.Worker{{Name: "w-0"}, {Name: "w-1", Ordinal: 1}},
+		Strategy: assign.Contiguous}).Next
 }
 
 // A revision equal to the last one is not stored again, even if the list of jobs was read again.
@@ -62,7 +63,8 @@ func TestRevisionsAreTheSameByTheirJobs(t *testing.T) {
 	if !first.Same(planRevision(t, "a", "b", "c", "d")) {
 		t.Error("the same jobs in another list are another revision")
 	}
-	for _, other := range []*assign.Revision{nil, planRevision(t, "a", "b", "c", "e"), planRevision(t, "b", "a", "c", "d"), planRevision(t, "a", "b")} {
+	for _, other := range []*assign.Revision{nil, planRevision(t, "a", "b", "c", "e"), planRevision(t, "b", "a", "c", "d"),
+		planRevision(t, "a", "b")} {
 		if first.Same(other) {
 			t.Errorf("the same as %v", other)
 		}

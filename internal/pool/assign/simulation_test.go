@@ -113,7 +113,8 @@ func (w *simulation) requireOneOwner(t *rapid.T) {
 // For any order of events, no job runs twice; and when the events end, all jobs run on their assigned worker.
 func TestNeverTwoOwners(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		sim := &simulation{files: map[string]ListVersion{}, pods: map[string]*simulatedPod{}, records: map[string]Record{}, size: 2, jobs: equalJobs(4)}
+		sim := &simulation{files: map[string]ListVersion{}, pods: map[string]*simulatedPod{}, records: map[string]Record{}, size: 2,
+			jobs: equalJobs(4)}
 		worker := func() string { return fmt.Sprint("w-", rapid.IntRange(0, maxWorkers-1).Draw(t, "worker")) }
 		sim.replan(t)
 		sim.requireConvergence(t)

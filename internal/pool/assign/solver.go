@@ -66,7 +66,8 @@ func (s *solver) collectOrphans(shares []indexedShare, ordinal int) []indexedSha
 	return shares
 }
 
-// normalizeWorkers returns the workers by ordinal, one for each. Workers with an ordinal that Kubernetes could not have assigned are dropped.
+// normalizeWorkers returns the workers by ordinal, one for each. Workers with an ordinal that Kubernetes could not have assigned are
+// dropped.
 func normalizeWorkers(workers []Worker) []Worker {
 	sorted := slices.DeleteFunc(slices.Clone(workers), func(w Worker) bool { return w.Ordinal < 0 || w.Ordinal > math.MaxInt32 })
 	slices.SortFunc(sorted, func(a, b Worker) int {

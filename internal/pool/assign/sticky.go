@@ -112,8 +112,8 @@ func (s *solver) maxJobs(info *workerInfo) int {
 	return info.Capacity / s.list.uniformWeight
 }
 
-// balanceWeighted moves jobs from the tail of the most loaded worker to the least loaded one, until no worker is above the latter by more than the
-// largest of its own jobs. The lowest load never decreases, so a worker that was level stays level, and no job moves twice.
+// balanceWeighted moves jobs from the tail of the most loaded worker to the least loaded one, until no worker is above the latter by more
+// than the largest of its own jobs. The lowest load never decreases, so a worker that was level stays level, and no job moves twice.
 func (s *solver) balanceWeighted(workers []*workerInfo) (moved bool) {
 	lowHeap, highHeap := newHeap(workers, minHeap, hasLessLoad), newHeap(workers, maxHeap, hasMoreLoad)
 	for len(highHeap.items) > 0 {

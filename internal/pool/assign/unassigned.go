@@ -45,7 +45,8 @@ func (s *solver) noWorkerReason() string {
 			leaving++
 		}
 	}
-	return fmt.Sprintf("none of the %s can take a job: %d leaving, %d not ready", pluralize(len(s.workers), "worker"), leaving, len(s.workers)-leaving)
+	return fmt.Sprintf("none of the %s can take a job: %d leaving, %d not ready", pluralize(len(s.workers), "worker"), leaving,
+		len(s.workers)-leaving)
 }
 
 // noDedicatedReason explains why a dedicated job has no worker.
@@ -58,7 +59,8 @@ func (s *solver) noDedicatedReason(job Job) string {
 		}
 		return fmt.Sprintf("it weighs %d, and no worker has a capacity above %d", job.Weight, largest)
 	}
-	reason := fmt.Sprintf("it needs a worker of its own: there are %s and %s", pluralize(len(s.list.dedicated), "dedicated job"), pluralize(len(s.active), "worker"))
+	reason := fmt.Sprintf("it needs a worker of its own: there are %s and %s", pluralize(len(s.list.dedicated), "dedicated job"),
+		pluralize(len(s.active), "worker"))
 	if s.list.sharedCount() > 0 {
 		reason += ", one of which is left to the shared jobs"
 	}

@@ -55,8 +55,10 @@ func TestFiles(t *testing.T) {
 		text   string
 	}{
 		{"a pool without workers", File{Version: 4}, "version: 4\nworkloads: {}\n"},
-		{"a worker without jobs", File{Version: 2, Workers: []FileEntry{{"w-0", 1, nil}}}, "version: 2\nworkloads:\n  w-0:\n    jobs: []\n    version: 1\n"},
-		{"what YAML takes for something else is in quotes", File{Workers: []FileEntry{{"0w", 0, []string{"no", "NULL", "5", "-x", "a: b", "a #b", "a:", "é", `"`}}}},
+		{"a worker without jobs", File{Version: 2, Workers: []FileEntry{{"w-0", 1, nil}}},
+			"version: 2\nworkloads:\n  w-0:\n    jobs: []\n    version: 1\n"},
+		{"what YAML takes for something else is in quotes",
+			File{Workers: []FileEntry{{"0w", 0, []string{"no", "NULL", "5", "-x", "a: b", "a #b", "a:", "é", `"`}}}},
 			"version: 0\nworkloads:\n  \"0w\":\n    jobs:\n      - \"no\"\n      - \"NULL\"\n      - \"5\"\n      - \"-x\"\n      - \"a: b\"\n      - \"a #b\"\n      - \"a:\"\n      - \"é\"\n      - \"\\\"\"\n    version: 0\n"},
 		{"what YAML cannot hold is written out", File{Workers: []FileEntry{{"w", 0, []string{"a\x01b\x7fc\u0085d\ufeffe\u2028f<"}}}},
 			"version: 0\nworkloads:\n  w:\n    jobs:\n      - \"a\\u0001b\\u007fc\\u0085d\\ufeffe\\u2028f<\"\n    version: 0\n"},
@@ -92,7 +94,8 @@ func TestParseFile(t *testing.T) {
 	}{
 		{"no file yet", "", "version: 0\nworkloads: {}\n"},
 		{"no workers yet", "version: 3\nworkloads:\n", "version: 3\nworkloads: {}\n"},
-		{"JSON", `{"version": 3, "workloads": {"w": {"jobs": ["a"], "version": 2}}}`, "version: 3\nworkloads:\n  w:\n    jobs:\n      - a\n    version: 2\n"},
+		{"JSON", `{"version": 3, "workloads": {"w": {"jobs": ["a"], "version": 2}}}`,
+			"version: 3\nworkloads:\n  w:\n    jobs:\n      - a\n    version: 2\n"},
 		{"a worker of which nothing is said", "workloads: {w: }", "version: 0\nworkloads:\n  w:\n    jobs: []\n    version: 0\n"},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
@@ -111,7 +114,8 @@ func TestParseFile(t *testing.T) {
 		{"a version in words", "version: new", "read the workers' file: line 1: cannot unmarshal"},
 		{"a text for workers", "version: 1\nworkloads: w\n", "read the workers' file: line 2: workloads is not a map of workers"},
 		{"a list of workers", "workloads: [w, {jobs: [a]}]", "read the workers' file: line 1: workloads is not a map of workers"},
-		{"a worker twice, of whom one would lose its jobs", "workloads:\n  w: {jobs: [a]}\n  w: {jobs: [b]}\n", `read the workers' file: line 3: worker "w" is there twice`},
+		{"a worker twice, of whom one would lose its jobs", "workloads:\n  w: {jobs: [a]}\n  w: {jobs: [b]}\n",
+			`read the workers' file: line 3: worker "w" is there twice`},
 		{"a text for jobs", "workloads:\n  w: {jobs: a}\n", "read the workers' file: line 2: cannot unmarshal"},
 	} {
 		t.Run(c.reason, func(t *testing.T) {

@@ -36,8 +36,8 @@ func FromSpec(jobs []v1alpha1.Job) []assign.Job {
 	return list
 }
 
-// ParseJobs reads a list: a YAML document with the list under jobs, each entry a name or {name, weight, qos}, or one job per line, where empty
-// lines and lines that begin with # are ignored. It returns no jobs with an error. The error names the line.
+// ParseJobs reads a list: a YAML document with the list under jobs, each entry a name or {name, weight, qos}, or one job per line, where
+// empty lines and lines that begin with # are ignored. It returns no jobs with an error. The error names the line.
 func ParseJobs(text string) ([]assign.Job, error) {
 	text = strings.TrimPrefix(text, byteOrderMark)
 	if err := checkText(text); err != nil {

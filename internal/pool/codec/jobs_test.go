@@ -51,7 +51,8 @@ func TestParseJobs(t *testing.T) {
 		{"other keys are ignored", "version: 4\njobs: [a]\nworkers: 3\n", jobsNamed("a")},
 		{"weight and class", "jobs:\n- {name: a, weight: 1000000, qos: Dedicated}\n- {name: b, qos: Shared}\n",
 			[]assign.Job{{Name: "a", Weight: 1_000_000, Dedicated: true}, {Name: "b", Weight: 1}}},
-		{"numbers and words are names as they are written", "jobs: [007, 1.50, true, 2026-01-01]", jobsNamed("007", "1.50", "true", "2026-01-01")},
+		{"numbers and words are names as they are written", "jobs: [007, 1.50, true, 2026-01-01]",
+			jobsNamed("007", "1.50", "true", "2026-01-01")},
 		{"the words for nothing are names in quotes", `jobs: ["null", "~"]`, jobsNamed("null", "~")},
 		{"an empty list", "jobs: []\n", nil},
 		{"no list yet", "jobs:\n", nil},
@@ -154,7 +155,8 @@ func TestAnyDocument(t *testing.T) {
 
 // FuzzParseJobs reads arbitrary text: accepted jobs are within the limits, and refused text gives none.
 func FuzzParseJobs(f *testing.F) {
-	for _, seed := range []string{"a\nb:c\n", "jobs: [a, {name: b, weight: 2, qos: Dedicated}]", "- a\n- &x b\n- *x\n", "---\njobs:\n...\n", "{\"jobs\": [1.5]}", "\ufeff# a\n%YAML 1.2\n"} {
+	for _, seed := range []string{"a\nb:c\n", "jobs: [a, {name: b, weight: 2, qos: Dedicated}]", "- a\n- &x b\n- *x\n", "---\njobs:\n...\n",
+		"{\"jobs\": [1.5]}", "\ufeff# a\n%YAML 1.2\n"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -60,8 +60,8 @@ func (l Ledger) Records(file File) []assign.Record {
 	return records
 }
 
-// earlierLists returns the earlier lists, with versions below the published one. Other versions exist only if the file was modified by another
-// writer, and a worker that confirms the published list must not be taken to confirm an earlier one.
+// earlierLists returns the earlier lists, with versions below the published one. Other versions exist only if the file was modified by
+// another writer, and a worker that confirms the published list must not be taken to confirm an earlier one.
 func (a LedgerEntry) earlierLists(version int64) []assign.ListVersion {
 	lists := slices.Clone(a.Earlier)
 	for n := range lists {

@@ -21,11 +21,13 @@ func TestLedgerKeepsUnreleasedLists(t *testing.T) {
 		record assign.Record
 		want   LedgerEntry
 	}{
-		{"a worker that has confirmed", assign.Record{Worker: "w", Ordinal: 3, Lists: []assign.ListVersion{listVersion(4, "a")}}, LedgerEntry{Ordinal: 3, PodUID: "u"}},
+		{"a worker that has confirmed", assign.Record{Worker: "w", Ordinal: 3, Lists: []assign.ListVersion{listVersion(4, "a")}},
+			LedgerEntry{Ordinal: 3, PodUID: "u"}},
 		{"a worker that was told nothing", assign.Record{Worker: "w"}, LedgerEntry{PodUID: "u"}},
 		{"a job that was revoked", assign.Record{Worker: "w", Lists: []assign.ListVersion{listVersion(1, "a", "b"), listVersion(2, "a")}},
 			LedgerEntry{PodUID: "u", Earlier: []assign.ListVersion{listVersion(1, "b")}}},
-		{"an earlier list with nothing but what is published", assign.Record{Worker: "w", Lists: []assign.ListVersion{listVersion(1, "a"), listVersion(2, "b", "c"), listVersion(3, "a", "b")}},
+		{"an earlier list with nothing but what is published", assign.Record{Worker: "w",
+			Lists: []assign.ListVersion{listVersion(1, "a"), listVersion(2, "b", "c"), listVersion(3, "a", "b")}},
 			LedgerEntry{PodUID: "u", Earlier: []assign.ListVersion{listVersion(2, "c")}}},
 	} {
 		t.Run(c.reason, func(t *testing.T) {

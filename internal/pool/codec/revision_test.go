@@ -14,7 +14,8 @@ import (
 
 func TestRevisionIsReadableJSON(t *testing.T) {
 	revision := Revision{
-		Strategy: "Sticky", Version: 7, Workers: []RevisionShare{{Worker: "w-0", Version: 6, Jobs: []string{"a", "b"}}, {Worker: "w-1", Ordinal: 1, Version: 7, Jobs: []string{"c"}}},
+		Strategy: "Sticky", Version: 7, Workers: []RevisionShare{{Worker: "w-0", Version: 6, Jobs: []string{"a", "b"}},
+			{Worker: "w-1", Ordinal: 1, Version: 7, Jobs: []string{"c"}}},
 		Unassigned: []string{"d"}, Weights: map[string]int32{"b": 5}, Dedicated: []string{"c", "d"},
 	}
 	text, err := revision.Encode()
@@ -30,7 +31,8 @@ func TestRevisionIsReadableJSON(t *testing.T) {
 	if shares := fmt.Sprint(revision.Shares()); shares != "[{w-0 0 [a b]} {w-1 1 [c]}]" {
 		t.Errorf("shares %s", shares)
 	}
-	jobs := []assign.Job{{Name: "a", Weight: 1}, {Name: "b", Weight: 5}, {Name: "c", Weight: 1, Dedicated: true}, {Name: "d", Weight: 1, Dedicated: true}}
+	jobs := []assign.Job{{Name: "a", Weight: 1}, {Name: "b", Weight: 5}, {Name: "c", Weight: 1, Dedicated: true},
+		{Name: "d", Weight: 1, Dedicated: true}}
 	if got := revision.Jobs(); !reflect.DeepEqual(got, jobs) {
 		t.Errorf("jobs %v", got)
 	}
@@ -55,7 +57,8 @@ func TestDecodeRevisionErrors(t *testing.T) {
 		{"nothing", "", "read revision: unexpected end of JSON input"},
 		{"of another kind", `{"workers": 3}`, "read revision: json: cannot unmarshal number"},
 		{"not packed", `{"packed": "hello"}`, "read revision: unpack: "},
-		{"a few bytes that become many", `{"packed": "` + compress(strings.Repeat("0", maxRevisionSize+1)) + `"}`, "read revision: unpack: more than 16777216 bytes"},
+		{"a few bytes that become many", `{"packed": "` + compress(strings.Repeat("0", maxRevisionSize+1)) + `"}`,
+			"read revision: unpack: more than 16777216 bytes"},
 		{"packed, and not JSON", `{"packed": "` + compress("hello") + `"}`, "read revision: invalid character"},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
@@ -89,11 +92,13 @@ func TestRevisionRoundTrip(t *testing.T) {
 		name := rapid.StringN(1, 20, -1)
 		revision := Revision{
 			Strategy: "Hashed", Algorithm: rapid.IntRange(0, 3).Draw(t, "algorithm"), Version: rapid.Int64().Draw(t, "version"),
-			Weights: rapid.MapOfN(name, rapid.Int32Range(2, maxWeight), 1, 5).Draw(t, "weights"), Dedicated: rapid.SliceOfN(name, 1, 5).Draw(t, "dedicated"),
+			Weights:   rapid.MapOfN(name, rapid.Int32Range(2, maxWeight), 1, 5).Draw(t, "weights"),
+			Dedicated: rapid.SliceOfN(name, 1, 5).Draw(t, "dedicated"),
 		}
 		copies := rapid.SampledFrom([]int{1, 1, 1000}).Draw(t, "copies")
 		for n := range copies {
-			revision.Workers = append(revision.Workers, RevisionShare{Worker: fmt.Sprint("worker-with-a-name-", n), Ordinal: n, Version: 1, Jobs: rapid.SliceOfN(name, 1, 3).Draw(t, "jobs")})
+			revision.Workers = append(revision.Workers, RevisionShare{Worker: fmt.Sprint("worker-with-a-name-", n), Ordinal: n, Version: 1,
+				Jobs: rapid.SliceOfN(name, 1, 3).Draw(t, "jobs")})
 		}
 		text, err := revision.Encode()
 		if err != nil {

@@ -32,8 +32,8 @@ func parseDocument(text string) ([]assign.Job, error) {
 	return jobs, nil
 }
 
-// parseSingleDocument returns the content of the text, nil for none. It refuses duplicate keys and a second document: their jobs would never
-// run.
+// parseSingleDocument returns the content of the text, nil for none. It refuses duplicate keys and a second document: their jobs would
+// never run.
 func parseSingleDocument(text string) (*yaml.Node, error) {
 	var first, second yaml.Node
 	var values any

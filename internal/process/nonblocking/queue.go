@@ -1,8 +1,8 @@
 // Package nonblocking keeps output that is stuck from stopping the code that produces it.
 //
-// A pipe whose reader hangs, or a volume that does not answer, blocks a write for ever. Code that must act in time therefore hands its logs, journals
-// and copies to a Queue: one goroutine writes them, in order; what does not fit is dropped and counted. It promises that no caller waits, or none
-// longer than it says, and that memory is bounded. It never retries a write, and it does not know what it writes.
+// A pipe whose reader hangs, or a volume that does not answer, blocks a write for ever. Code that must act in time therefore hands its
+// logs, journals and copies to a Queue: one goroutine writes them, in order; what does not fit is dropped and counted. It promises that no
+// caller waits, or none longer than it says, and that memory is bounded. It never retries a write, and it does not know what it writes.
 package nonblocking
 
 import (

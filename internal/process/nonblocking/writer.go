@@ -22,7 +22,8 @@ type Writer struct {
 	timeout time.Duration
 }
 
-// NewWriter makes a writer whose callers wait for room no longer than patience. Report is called when writes succeed after some were dropped.
+// NewWriter makes a writer whose callers wait for room no longer than patience. Report is called when writes succeed after some were
+// dropped.
 func NewWriter(to io.Writer, timeout time.Duration, report func(dropped int)) *Writer {
 	return &Writer{Queue: NewQueue(maxQueuedBytes, report), to: to, timeout: timeout}
 }
@@ -34,8 +35,8 @@ func (w *Writer) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// NewLogger makes a logger that never blocks; close the queue to have the last records written. It logs how many records were dropped as soon as
-// the log is read again.
+// NewLogger makes a logger that never blocks; close the queue to have the last records written. It logs how many records were dropped as
+// soon as the log is read again.
 func NewLogger(log *slog.Logger) (*slog.Logger, *Queue) {
 	queue := NewQueue(maxQueuedBytes, func(dropped int) {
 		log.Warn("dropped log records because they were not read", "dropped", dropped)
@@ -43,7 +44,8 @@ func NewLogger(log *slog.Logger) (*slog.Logger, *Queue) {
 	return slog.New(&handler{inner: log.Handler(), queue: queue}), queue
 }
 
-// LogBeforeExit lets a process that must end at once log why, and waits for that no longer than its patience. Whatever the log waits for, it returns.
+// LogBeforeExit lets a process that must end at once log why, and waits for that no longer than its patience. Whatever the log waits for,
+// it returns.
 func LogBeforeExit(queue *Queue, timeout time.Duration, log func()) {
 	logged := make(chan struct{})
 	go func() {

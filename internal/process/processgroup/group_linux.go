@@ -23,8 +23,8 @@ func awaitExit(pid int) {
 	}
 }
 
-// becomeSubreaper makes orphans of our programs our own children, whether or not this is the first process of the container: otherwise we could
-// not know when they are gone.
+// becomeSubreaper makes orphans of our programs our own children, whether or not this is the first process of the container: otherwise we
+// could not know when they are gone.
 var becomeSubreaper = sync.OnceFunc(func() {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		panic(fmt.Sprintf("become a subreaper: %v", err)) // supported since Linux 3.4

@@ -1,8 +1,8 @@
 // Package watchdog ends work at a deadline, whatever else in the process is stuck.
 //
-// It promises that every target is killed within a Tick after the clock has reached the deadline, also after the machine was suspended, and that
-// the process ends if a target is still there when the grace is over. To keep that promise its goroutine only reads the clock and an atomic number,
-// and calls functions that must not block: it writes no log, and holds no lock that anybody holds during input or output.
+// It promises that every target is killed within a Tick after the clock has reached the deadline, also after the machine was suspended, and
+// that the process ends if a target is still there when the grace is over. To keep that promise its goroutine only reads the clock and an
+// atomic number, and calls functions that must not block: it writes no log, and holds no lock that anybody holds during input or output.
 package watchdog
 
 import (
@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// Tick is how often the clock is read while there are targets. A timer for the deadline itself would be late after a suspension, because timers
-	// stand still with the machine.
+	// Tick is how often the clock is read while there are targets. A timer for the deadline itself would be late after a suspension, because
+	// timers stand still with the machine.
 	Tick = 100 * time.Millisecond
 	// DeathTimeout is how long a target may take to be gone after it was killed, however late the deadline was noticed.
 	DeathTimeout = time.Second
@@ -34,7 +34,8 @@ type Config struct {
 	Exit    func()               // ends the process
 }
 
-// A Watchdog watches targets: work that must not outlive a deadline. Until a deadline is set, nothing may run. A nil Watchdog watches nothing.
+// A Watchdog watches targets: work that must not outlive a deadline. Until a deadline is set, nothing may run. A nil Watchdog watches
+// nothing.
 type Watchdog struct {
 	config   Config
 	deadline atomic.Int64 // a reading of the clock

@@ -40,7 +40,8 @@ func (m *fakeMachine) expect(t *testing.T, killed bool, expiredCalls, exited int
 	t.Helper()
 	synctest.Wait()
 	if (m.killed.Load() > 0) != killed || m.expiredCalls.Load() != expiredCalls || m.exited.Load() != exited {
-		t.Errorf("killed %d times, told %d times, exited %d times; want %t, %d, %d", m.killed.Load(), m.expiredCalls.Load(), m.exited.Load(), killed, expiredCalls, exited)
+		t.Errorf("killed %d times, told %d times, exited %d times; want %t, %d, %d", m.killed.Load(), m.expiredCalls.Load(), m.exited.Load(),
+			killed, expiredCalls, exited)
 	}
 }
 

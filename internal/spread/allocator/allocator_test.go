@@ -195,7 +195,8 @@ func TestPodsOfNodesThatAreGoneCountAsOnDemand(t *testing.T) {
 func TestNoNumberIsTakenWhenPodsOrNodesCannotBeRead(t *testing.T) {
 	unread := func(context.Context, workloads.Key) ([]*corev1.Pod, error) { return nil, errBroken }
 	fake := newFakeCache(t, deployment(10, spreadAnnotations(tenOf4)))
-	if got, err := New(fake, unread, testSettings(), testRefusals()).Place(t.Context(), requestFor("r")); !errors.Is(err, errBroken) || got != (Placement{}) {
+	if got, err := New(fake, unread, testSettings(), testRefusals()).Place(t.Context(), requestFor("r")); !errors.Is(err, errBroken) ||
+		got != (Placement{}) {
 		t.Errorf("pods cannot be read: told %+v, %v", got, err)
 	}
 	fake.set(newPod("a", "abc", nil))
@@ -204,7 +205,8 @@ func TestNoNumberIsTakenWhenPodsOrNodesCannotBeRead(t *testing.T) {
 		fake.failWith(errBroken) // for what is read after the pods
 		return pods, err
 	}
-	if got, err := New(fake, nodeless, testSettings(), testRefusals()).Place(t.Context(), requestFor("r")); !errors.Is(err, errBroken) || got != (Placement{}) {
+	if got, err := New(fake, nodeless, testSettings(), testRefusals()).Place(t.Context(), requestFor("r")); !errors.Is(err, errBroken) ||
+		got != (Placement{}) {
 		t.Errorf("nodes cannot be read: told %+v, %v", got, err)
 	}
 }
@@ -220,7 +222,8 @@ func TestClassesWithoutCapacityAreAvoided(t *testing.T) {
 	}{
 		{"nothing judged", func() {}, split.Spot},
 		{"no room on spot", func() { allocator.SetClassStates(web, closed) }, split.OnDemand},
-		{"no room for another workload", func() { allocator.SetClassStates(web, split.ClassStates{}); allocator.SetClassStates(db, closed) }, split.Spot},
+		{"no room for another workload", func() { allocator.SetClassStates(web, split.ClassStates{}); allocator.SetClassStates(db, closed) },
+			split.Spot},
 		{"no room again", func() { allocator.SetClassStates(web, closed) }, split.OnDemand},
 		{"forgotten", func() { allocator.Forget(web) }, split.Spot},
 	} {
@@ -302,10 +305,14 @@ func TestWaitsForALaggingCache(t *testing.T) {
 		want   Placement
 		waited time.Duration
 	}{
-		{"a pod that is gone", deployment(2, spreadAnnotations(tenOf4)), func(c *fakeCache) { c.deletePods("a") }, Placement{true, 0, split.OnDemand}, 100 * time.Millisecond},
-		{"more replicas", deployment(2, spreadAnnotations(tenOf4)), func(c *fakeCache) { c.set(deployment(3, spreadAnnotations(tenOf4))) }, Placement{true, 2, split.OnDemand}, 100 * time.Millisecond},
-		{"a workload that is new", nil, func(c *fakeCache) { c.set(deployment(3, spreadAnnotations(tenOf4))) }, Placement{true, 2, split.OnDemand}, 100 * time.Millisecond},
-		{"a workload that is no more managed", deployment(2, spreadAnnotations(tenOf4)), func(c *fakeCache) { c.set(deployment(2, nil)) }, Placement{}, 100 * time.Millisecond},
+		{"a pod that is gone", deployment(2, spreadAnnotations(tenOf4)), func(c *fakeCache) { c.deletePods("a") },
+			Placement{true, 0, split.OnDemand}, 100 * time.Millisecond},
+		{"more replicas", deployment(2, spreadAnnotations(tenOf4)), func(c *fakeCache) { c.set(deployment(3, spreadAnnotations(tenOf4))) },
+			Placement{true, 2, split.OnDemand}, 100 * time.Millisecond},
+		{"a workload that is new", nil, func(c *fakeCache) { c.set(deployment(3, spreadAnnotations(tenOf4))) },
+			Placement{true, 2, split.OnDemand}, 100 * time.Millisecond},
+		{"a workload that is no more managed", deployment(2, spreadAnnotations(tenOf4)), func(c *fakeCache) { c.set(deployment(2, nil)) },
+			Placement{}, 100 * time.Millisecond},
 		{"nothing", deployment(2, spreadAnnotations(tenOf4)), func(*fakeCache) {}, Placement{true, 2, split.OnDemand}, maxCacheLag},
 		{"no workload", nil, func(*fakeCache) {}, Placement{}, maxCacheLag},
 	} {
@@ -331,7 +338,8 @@ func TestWaitsForALaggingCache(t *testing.T) {
 // While one request waits for the cache, others are answered: of other workloads, and of the same once there is a number.
 func TestWaitingRequestBlocksNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fake := newFakeCache(t, deployment(1, spreadAnnotations(tenOf4)), statefulSet(0, spreadAnnotations(tenOf4)), newPlacedPod("a", "abc", 0, split.OnDemand))
+		fake := newFakeCache(t, deployment(1, spreadAnnotations(tenOf4)), statefulSet(0, spreadAnnotations(tenOf4)),
+			newPlacedPod("a", "abc", 0, split.OnDemand))
 		allocator, first := New(fake, fake.listPods, testSettings(), testRefusals()), make(chan Placement)
 		go func() {
 			answer, _ := allocator.Place(t.Context(), requestFor("waits"))
@@ -340,7 +348,8 @@ func TestWaitingRequestBlocksNoOther(t *testing.T) {
 		synctest.Wait()
 		began := time.Now()
 		mustPlace(t, allocator, Request{Workload: db, PodName: "db-0"})
-		if got := mustPlace(t, allocator, Request{Workload: web, TemplateHash: "xyz", UID: "next rollout"}); got.Number != 0 || time.Since(began) > 0 {
+		if got := mustPlace(t, allocator, Request{Workload: web, TemplateHash: "xyz", UID: "next rollout"}); got.Number != 0 ||
+			time.Since(began) > 0 {
 			t.Errorf("told %+v after %v", got, time.Since(began))
 		}
 		if got := <-first; got.Number != 1 {
@@ -384,7 +393,8 @@ func TestReadErrorsAreReturned(t *testing.T) {
 	fake := newFakeCache(t, deployment(1, spreadAnnotations(tenOf4)))
 	fake.failWith(errBroken)
 	for _, workload := range []workloads.Key{web, db} {
-		if _, err := newTestAllocator(fake).Place(t.Context(), Request{Workload: workload, PodName: "db-0", TemplateHash: "abc"}); !errors.Is(err, errBroken) {
+		if _, err := newTestAllocator(fake).Place(t.Context(), Request{Workload: workload, PodName: "db-0", TemplateHash: "abc"}); !errors.Is(err,
+			errBroken) {
 			t.Errorf("%s: told %v", workload, err)
 		}
 	}
@@ -442,7 +452,8 @@ func TestInvalidRequests(t *testing.T) {
 	} {
 		fake := newFakeCache(t, deployment(10, spreadAnnotations(tenOf4)))
 		allocator := New(fake, fake.listPods, testSettings(), testRefusals())
-		if _, err := allocator.Place(t.Context(), ask); err == nil || !strings.Contains(err.Error(), reason) || len(allocator.numbersByReplicaSet) > 0 {
+		if _, err := allocator.Place(t.Context(), ask); err == nil || !strings.Contains(err.Error(), reason) ||
+			len(allocator.numbersByReplicaSet) > 0 {
 			t.Errorf("%s: %v, %d remembered", reason, err, len(allocator.numbersByReplicaSet))
 		}
 	}

@@ -34,7 +34,8 @@ var (
 // spreadAnnotations returns the annotations of a workload that wants to be spread.
 func spreadAnnotations(policy split.Policy) map[string]string {
 	return map[string]string{
-		"swarm.io/spread": v1alpha1.SpreadEnabled, "swarm.io/min-on-demand": strconv.Itoa(policy.MinOnDemand), "swarm.io/spot-percentage": strconv.Itoa(policy.SpotPercent),
+		"swarm.io/spread": v1alpha1.SpreadEnabled, "swarm.io/min-on-demand": strconv.Itoa(policy.MinOnDemand),
+		"swarm.io/spot-percentage": strconv.Itoa(policy.SpotPercent),
 	}
 }
 

@@ -22,8 +22,8 @@ import (
 )
 
 const (
-	// defaultLeaderTimeout limits how long the leader may take; it may have to wait for its cache or for CPU. The API server waits 2 s. An estimate
-	// is quicker, but pods may have to be moved for it later.
+	// defaultLeaderTimeout limits how long the leader may take; it may have to wait for its cache or for CPU. The API server waits 2 s. An
+	// estimate is quicker, but pods may have to be moved for it later.
 	defaultLeaderTimeout = time.Second
 	// Pings find a dead connection before it is needed. The leader allows them this often.
 	pingInterval, pingTimeout = 10 * time.Second, 5 * time.Second

@@ -84,7 +84,8 @@ func newFollower(t *testing.T, ca *linktest.CA, local Placer, leader func() stri
 	s := NewLeaderClient(LeaderClientOptions{
 		Local: local, Leading: func() bool { return false }, Leader: leader,
 		TLS: func(context.Context) (*tls.Config, error) {
-			return &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: ca.Pool, Certificates: []tls.Certificate{ca.Peer}, ServerName: linktest.ServerName}, nil
+			return &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: ca.Pool, Certificates: []tls.Certificate{ca.Peer},
+				ServerName: linktest.ServerName}, nil
 		},
 	})
 	s.leaderTimeout = time.Minute // a loaded machine may take longer than the API server would
@@ -122,7 +123,8 @@ func TestLeaderPlacesPods(t *testing.T) {
 
 func TestLeaderPlacesLocally(t *testing.T) {
 	own := &fakePlacer{placement: leaderPlacement}
-	s := NewLeaderClient(LeaderClientOptions{Local: own, Leading: func() bool { return true }, Leader: func() string { panic("asked who leads") }})
+	s := NewLeaderClient(LeaderClientOptions{Local: own, Leading: func() bool { return true },
+		Leader: func() string { panic("asked who leads") }})
 	if got := mustPlaceWith(t, s); got != leaderPlacement {
 		t.Errorf("got %+v", got)
 	}
@@ -143,7 +145,8 @@ func TestFallbackToLocalEstimate(t *testing.T) {
 		{reason: "leads no more", leader: &fakePlacer{placement: leaderPlacement}, shows: ca, deposed: true, code: codes.FailedPrecondition},
 		{reason: "cannot read its cache", leader: &fakePlacer{err: errors.New("no cache")}, shows: ca, code: codes.Internal},
 		{reason: "panics, and lives", leader: &fakePlacer{panics: true}, shows: ca, code: codes.Internal},
-		{reason: "speaks of a class from the future", leader: &fakePlacer{placement: Placement{Managed: true, Class: "lunar"}}, shows: ca, code: codes.Unknown},
+		{reason: "speaks of a class from the future", leader: &fakePlacer{placement: Placement{Managed: true, Class: "lunar"}}, shows: ca,
+			code: codes.Unknown},
 		{reason: "has another CA", leader: &fakePlacer{placement: leaderPlacement}, shows: linktest.NewCA(t), code: codes.Unavailable},
 		{reason: "is not known", leader: &fakePlacer{placement: leaderPlacement}, shows: ca, unknown: true, code: codes.Unknown},
 	} {
@@ -197,7 +200,8 @@ func TestNewLeaderIsUsed(t *testing.T) {
 	if got := mustPlaceWith(t, s); got != leaderPlacement {
 		t.Errorf("the next said %+v", got)
 	}
-	linktest.Eventually(t, "the connection to the former is gone", func() bool { return former.MetricSum(t, "swarm_link_connections", "") == 0 })
+	linktest.Eventually(t, "the connection to the former is gone",
+		func() bool { return former.MetricSum(t, "swarm_link_connections", "") == 0 })
 }
 
 func TestBrokenConnectionIsReplaced(t *testing.T) {
@@ -214,7 +218,8 @@ func TestBrokenConnectionIsReplaced(t *testing.T) {
 // Certificates are read for each connection, not once.
 func TestCertificateThatComesLater(t *testing.T) {
 	ca := linktest.NewCA(t)
-	s := newFollower(t, ca, &fakePlacer{placement: localPlacement}, addressOf(startLeader(t, ca, &fakePlacer{placement: leaderPlacement}).Address))
+	s := newFollower(t, ca, &fakePlacer{placement: localPlacement},
+		addressOf(startLeader(t, ca, &fakePlacer{placement: leaderPlacement}).Address))
 	soon, known := s.TLS, false
 	s.TLS = func(ctx context.Context) (*tls.Config, error) {
 		if known {

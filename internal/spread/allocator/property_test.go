@@ -58,7 +58,8 @@ func TestAnySequenceKeepsTheMix(t *testing.T) {
 		var wrong string
 		synctest.Test(t, func(t *testing.T) {
 			fake := newFakeCache(t, deployment(0, spreadAnnotations(policy)))
-			f := &fakeReplicaSet{fakeCache: fake, allocator: New(fake, fake.listPods, testSettings(), testRefusals()), policy: policy, pods: map[string]Placement{}}
+			f := &fakeReplicaSet{fakeCache: fake, allocator: New(fake, fake.listPods, testSettings(), testRefusals()), policy: policy,
+				pods: map[string]Placement{}}
 			fake.onPod = f.allocator.observePod
 			for n, step := range moves {
 				if wrong = f.apply(t, step); wrong != "" {

@@ -57,8 +57,8 @@ func (s server) Place(ctx context.Context, message *linkv1.PlaceRequest) (*linkv
 	return &linkv1.PlaceResponse{Managed: placement.Managed, Number: int32(placement.Number), Class: string(placement.Class)}, nil
 }
 
-// placeWithRecover turns a panic into an error: gRPC does not recover, so a panic would end the leader. The caller then estimates and does not
-// log the failure, so it is logged here.
+// placeWithRecover turns a panic into an error: gRPC does not recover, so a panic would end the leader. The caller then estimates and does
+// not log the failure, so it is logged here.
 func placeWithRecover(ctx context.Context, placer Placer, request Request) (answer Placement, err error) {
 	defer func() {
 		if problem := recover(); problem != nil {

@@ -41,7 +41,8 @@ type replicaSetNumbers struct {
 }
 
 func newState(refusals *limit.Refusals) state {
-	return state{classStates: map[workloads.Key]split.ClassStates{}, numbersByReplicaSet: map[replicaSetKey]*replicaSetNumbers{}, refusals: refusals}
+	return state{classStates: map[workloads.Key]split.ClassStates{}, numbersByReplicaSet: map[replicaSetKey]*replicaSetNumbers{},
+		refusals: refusals}
 }
 
 // numbersOf returns those of a ReplicaSet. They are not remembered if its Deployment has too many: anyone who reaches the webhook can

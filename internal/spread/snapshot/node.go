@@ -52,12 +52,14 @@ const (
 )
 
 // provisionerLabels are labels that provisioners and autoscaled node groups set on their nodes.
-var provisionerLabels = []string{"karpenter.sh/nodepool", "karpenter.sh/provisioner-name", "eks.amazonaws.com/nodegroup", "cloud.google.com/gke-nodepool", "kubernetes.azure.com/agentpool"}
+var provisionerLabels = []string{"karpenter.sh/nodepool", "karpenter.sh/provisioner-name", "eks.amazonaws.com/nodegroup",
+	"cloud.google.com/gke-nodepool", "kubernetes.azure.com/agentpool"}
 
 // Node evaluates a node.
 func (s Settings) Node(node *corev1.Node) Node {
 	class, odd := s.classOf(node.Labels)
-	result := Node{Name: node.Name, Class: class, LabelProblem: odd, Schedulable: !node.Spec.Unschedulable && isNodeReady(node), NotReady: !isNodeReady(node), Labels: node.Labels}
+	result := Node{Name: node.Name, Class: class, LabelProblem: odd, Schedulable: !node.Spec.Unschedulable && isNodeReady(node),
+		NotReady: !isNodeReady(node), Labels: node.Labels}
 	for _, taint := range node.Spec.Taints {
 		if !result.NotReady && isNotReadyTaint(taint.Key) {
 			continue
@@ -102,8 +104,8 @@ func (s Settings) isNotice(key string) bool {
 	})
 }
 
-// isNotReadyTaint reports whether a taint says that its node is not Ready. The controller manager may set and remove it seconds late, so the
-// node's own condition decides.
+// isNotReadyTaint reports whether a taint says that its node is not Ready. The controller manager may set and remove it seconds late, so
+// the node's own condition decides.
 func isNotReadyTaint(key string) bool {
 	return key == corev1.TaintNodeNotReady || key == corev1.TaintNodeUnreachable
 }
@@ -126,7 +128,8 @@ func (n Node) mustLeave(tolerations []corev1.Toleration) bool {
 // mustLeaveForCordon reports whether pods with these tolerations have to leave a node only because it is cordoned.
 func (n Node) mustLeaveForCordon(tolerations []corev1.Toleration) bool {
 	other := func(notice corev1.Taint) bool { return notice.Key != corev1.TaintNodeUnschedulable }
-	return n.mustLeave(tolerations) && n.Notice != deletionNotice && !n.NotReady && !slices.ContainsFunc(n.untoleratedNotices(tolerations), other)
+	return n.mustLeave(tolerations) && n.Notice != deletionNotice && !n.NotReady &&
+		!slices.ContainsFunc(n.untoleratedNotices(tolerations), other)
 }
 
 // untoleratedNotices returns the notices that pods with these tolerations do not tolerate for good.
@@ -149,7 +152,8 @@ func (n Node) accepts(tolerations []corev1.Toleration) bool {
 func (s Settings) Tolerations(class split.Class) []corev1.Toleration {
 	var all []corev1.Toleration
 	for _, label := range s.LabelsOf(class) {
-		all = append(all, corev1.Toleration{Key: label.Key, Operator: corev1.TolerationOpEqual, Value: label.Value, Effect: corev1.TaintEffectNoSchedule})
+		all = append(all, corev1.Toleration{Key: label.Key, Operator: corev1.TolerationOpEqual, Value: label.Value,
+			Effect: corev1.TaintEffectNoSchedule})
 	}
 	return all
 }
@@ -167,7 +171,8 @@ func ParseLabels(text string) ([]Label, error) {
 	var all []Label
 	for part := range strings.SplitSeq(text, ",") {
 		key, value, found := strings.Cut(strings.TrimSpace(part), "=")
-		if problems := append(validation.IsQualifiedName(key), validation.IsValidLabelValue(value)...); !found || value == "" || len(problems) > 0 {
+		if problems := append(validation.IsQualifiedName(key), validation.IsValidLabelValue(value)...); !found || value == "" ||
+			len(problems) > 0 {
 			return nil, fmt.Errorf("%q is no label: write key=value, such as karpenter.sh/capacity-type=spot", part)
 		}
 		all = append(all, Label{key, value})

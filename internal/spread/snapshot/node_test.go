@@ -41,23 +41,31 @@ func TestNode(t *testing.T) {
 	}{
 		{"spot", testSettings(), node(spot), split.Spot, "", true, ""},
 		{"on-demand", testSettings(), node(onDemand), split.OnDemand, "", true, ""},
-		{"another value counts as on-demand", testSettings(), node(map[string]string{capacityTypeLabel: "reserved"}), split.OnDemand, Unlabelled, true, ""},
+		{"another value counts as on-demand", testSettings(), node(map[string]string{capacityTypeLabel: "reserved"}), split.OnDemand, Unlabelled,
+			true, ""},
 		{"no label counts as on-demand", testSettings(), node(nil), split.OnDemand, Unlabelled, true, ""},
-		{"labels of both classes count as spot", both, node(map[string]string{capacityTypeLabel: "spot", "pool": "steady"}), split.Spot, Ambiguous, true, ""},
+		{"labels of both classes count as spot", both, node(map[string]string{capacityTypeLabel: "spot", "pool": "steady"}), split.Spot,
+			Ambiguous, true, ""},
 		{"cordoned", testSettings(), cordoned, split.Spot, "", false, ""},
 		{"not Ready", testSettings(), unready, split.Spot, "", false, ""},
 		{"not Ready, and everybody says so", DefaultSettings(), unreachable, split.Spot, "", false, "node.kubernetes.io/unreachable"},
-		{"Ready, and the taint comes late", DefaultSettings(), node(spot, taint("node.kubernetes.io/not-ready", corev1.TaintEffectNoExecute)), split.Spot, "", true, ""},
+		{"Ready, and the taint comes late", DefaultSettings(), node(spot, taint("node.kubernetes.io/not-ready", corev1.TaintEffectNoExecute)),
+			split.Spot, "", true, ""},
 		{"being deleted", testSettings(), leaving, split.Spot, "", false, "deletion"},
 		{"a taint that is not tolerated", testSettings(), node(spot, taint("gpu", corev1.TaintEffectNoSchedule)), split.Spot, "", false, ""},
 		{"a taint that only prefers", testSettings(), node(spot, taint("gpu", corev1.TaintEffectPreferNoSchedule)), split.Spot, "", true, ""},
-		{"the taint of its class", testSettings(), node(spot, corev1.Taint{Key: capacityTypeLabel, Value: "spot", Effect: corev1.TaintEffectNoSchedule}), split.Spot, "", true, ""},
-		{"a notice", testSettings(), node(spot, taint("karpenter.sh/disrupted", corev1.TaintEffectNoSchedule)), split.Spot, "", false, "karpenter.sh/disrupted"},
-		{"a notice by pattern that only prefers", testSettings(), node(spot, taint("aws-node-termination-handler/spot-itn", corev1.TaintEffectPreferNoSchedule)), split.Spot, "", false, "aws-node-termination-handler/spot-itn"},
+		{"the taint of its class", testSettings(), node(spot, corev1.Taint{Key: capacityTypeLabel, Value: "spot",
+			Effect: corev1.TaintEffectNoSchedule}), split.Spot, "", true, ""},
+		{"a notice", testSettings(), node(spot, taint("karpenter.sh/disrupted", corev1.TaintEffectNoSchedule)), split.Spot, "", false,
+			"karpenter.sh/disrupted"},
+		{"a notice by pattern that only prefers", testSettings(), node(spot,
+			taint("aws-node-termination-handler/spot-itn", corev1.TaintEffectPreferNoSchedule)), split.Spot, "", false,
+			"aws-node-termination-handler/spot-itn"},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
 			got := c.settings.Node(c.node)
-			if got.Class != c.class || got.LabelProblem != c.odd || got.Notice != c.going || got.NotReady == isNodeReady(c.node) || got.accepts(c.settings.Tolerations(c.class)) != c.takes {
+			if got.Class != c.class || got.LabelProblem != c.odd || got.Notice != c.going || got.NotReady == isNodeReady(c.node) ||
+				got.accepts(c.settings.Tolerations(c.class)) != c.takes {
 				t.Errorf("got %+v", got)
 			}
 		})
@@ -65,7 +73,8 @@ func TestNode(t *testing.T) {
 }
 
 func TestProvisionedNodes(t *testing.T) {
-	if testSettings().Node(node(nil)).Provisioned || !testSettings().Node(node(map[string]string{"karpenter.sh/nodepool": "default"})).Provisioned {
+	if testSettings().Node(node(nil)).Provisioned || !testSettings().Node(node(map[string]string{"karpenter.sh/nodepool": "default"})).
+		Provisioned {
 		t.Error("a provisioner's node is not told from others")
 	}
 }

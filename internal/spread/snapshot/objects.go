@@ -70,8 +70,9 @@ func (s Settings) Snapshot(objects Objects) (split.Snapshot, error) {
 // Replica converts a pod for the engine, as far as the pod itself says. Nothing is known of its node yet.
 func (s Settings) Replica(workload workloads.Workload, pod *corev1.Pod) split.Pod {
 	return split.Pod{
-		Name: pod.Name, Number: s.Number(workload, pod), TemplateHash: pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey], AssignedClass: s.AssignedClass(pod),
-		Phase: phaseOf(pod), Created: pod.CreationTimestamp.Time, Gated: len(pod.Spec.SchedulingGates) > 0,
+		Name: pod.Name, Number: s.Number(workload, pod), TemplateHash: pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey],
+		AssignedClass: s.AssignedClass(pod),
+		Phase:         phaseOf(pod), Created: pod.CreationTimestamp.Time, Gated: len(pod.Spec.SchedulingGates) > 0,
 	}
 }
 
@@ -83,7 +84,8 @@ func (s Settings) replicaOnNode(objects Objects, pod *corev1.Pod) (split.Pod, er
 		return replica, nil
 	}
 	node, found := objects.Nodes[pod.Spec.NodeName]
-	replica.NodeClass, replica.NodeTerminating, replica.NodeDown = node.Class, node.mustLeave(objects.Workload.PodSpec.Tolerations), node.NotReady
+	replica.NodeClass, replica.NodeTerminating, replica.NodeDown = node.Class, node.mustLeave(objects.Workload.PodSpec.Tolerations),
+		node.NotReady
 	replica.Cordoned, replica.InterruptedAt = node.mustLeaveForCordon(objects.Workload.PodSpec.Tolerations), node.InterruptedAt.Time
 	if !found {
 		replica.NodeClass, replica.NodeTerminating, replica.NodeDown = s.classOfDeletedNode(pod), true, true
@@ -116,7 +118,9 @@ func phaseOf(pod *corev1.Pod) split.Phase {
 		return split.Terminating
 	case pod.Spec.NodeName == "":
 		return split.Pending
-	case slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue }):
+	case slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	}):
 		return split.Ready
 	}
 	return split.Starting
@@ -125,7 +129,8 @@ func phaseOf(pod *corev1.Pod) split.Phase {
 // capacity returns the capacity of a class for this workload.
 func (s Settings) capacity(objects Objects, class split.Class, past ClassHistory) split.Capacity {
 	tolerations := slices.Concat(objects.Workload.PodSpec.Tolerations, s.Tolerations(class))
-	capacity := split.Capacity{NoCapacitySince: past.NoCapacitySince, NodeAvailableAt: past.NodeAvailableAt, Static: s.Provisioner == ProvisionerNone}
+	capacity := split.Capacity{NoCapacitySince: past.NoCapacitySince, NodeAvailableAt: past.NodeAvailableAt,
+		Static: s.Provisioner == ProvisionerNone}
 	provisioned := false
 	for _, node := range objects.Nodes {
 		provisioned = provisioned || node.Provisioned

@@ -25,13 +25,15 @@ var noon = time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
 func newPod(name, node string, pairs ...string) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: "shop", Name: name, Annotations: annotations(pairs...), Labels: map[string]string{"app": "web", "pod-template-hash": "abc"}, CreationTimestamp: metav1.Time{Time: noon},
-			OwnerReferences: []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "web-abc", Controller: new(true)}},
+			Namespace: "shop", Name: name, Annotations: annotations(pairs...), Labels: map[string]string{"app": "web", "pod-template-hash": "abc"},
+			CreationTimestamp: metav1.Time{Time: noon},
+			OwnerReferences:   []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "web-abc", Controller: new(true)}},
 		},
 		Spec: corev1.PodSpec{NodeName: node},
 	}
 	if node != "" {
-		pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}
+		pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady,
+			Status: corev1.ConditionTrue}}}
 	}
 	return pod
 }
@@ -76,13 +78,17 @@ func TestPodThatIsTooLargeHoldsItsWorkload(t *testing.T) {
 }
 
 func TestSnapshotPods(t *testing.T) {
-	going, failed, starting := newPod("e", "s", "spread-number", "4"), newPod("f", "s", "spread-number", "5"), newPod("g", "s", "spread-number", "6")
+	going, failed, starting := newPod("e", "s", "spread-number", "4"), newPod("f", "s", "spread-number", "5"), newPod("g", "s",
+		"spread-number", "6")
 	going.DeletionTimestamp, failed.Status.Phase, starting.Status.Conditions = &metav1.Time{Time: noon}, corev1.PodFailed, nil
-	gated, ungated := newPod("i", "", "spread-number", "7", "spread-class", "spot"), newPod("j", "", "spread-number", "8", "spread-class", "spot")
+	gated, ungated := newPod("i", "", "spread-number", "7", "spread-class", "spot"), newPod("j", "", "spread-number", "8", "spread-class",
+		"spot")
 	gated.Spec.SchedulingGates, ungated.UID = []corev1.PodSchedulingGate{{Name: "queue"}}, "j"
 	pods := []*corev1.Pod{
-		newPod("a", "d", "spread-number", "0", "spread-class", "on-demand"), newPod("b", "", "spread-number", "1", "spread-class", "spot"), newPod("c", "s"),
-		newPod("d", "gone", "spread-number", "3", "spread-class", "spot"), going, failed, starting, newPod("h", "s", "spread-number", "-4", "spread-class", "gold"),
+		newPod("a", "d", "spread-number", "0", "spread-class", "on-demand"), newPod("b", "", "spread-number", "1", "spread-class", "spot"),
+		newPod("c", "s"),
+		newPod("d", "gone", "spread-number", "3", "spread-class", "spot"), going, failed, starting,
+		newPod("h", "s", "spread-number", "-4", "spread-class", "gold"),
 		gated, ungated,
 	}
 	want := []split.Pod{
@@ -127,16 +133,22 @@ func TestPodsThatMustLeaveANode(t *testing.T) {
 	}{
 		{"it stays", Node{}, nil, false, false, false},
 		{"a notice", Node{Notice: notice.Key, NoticeTaints: []corev1.Taint{notice}}, nil, true, false, false},
-		{"a notice that is tolerated: the next pod would be here again", Node{Notice: notice.Key, NoticeTaints: []corev1.Taint{notice}}, []corev1.Toleration{everything}, false, false, false},
-		{"tolerated for a while", Node{Notice: notice.Key, NoticeTaints: []corev1.Taint{notice}}, []corev1.Toleration{everythingBriefly}, true, false, false},
-		{"down, even if tolerated", Node{Notice: "node.kubernetes.io/not-ready", NotReady: true, NoticeTaints: []corev1.Taint{notice}}, []corev1.Toleration{everything}, true, true, false},
+		{"a notice that is tolerated: the next pod would be here again", Node{Notice: notice.Key, NoticeTaints: []corev1.Taint{notice}},
+			[]corev1.Toleration{everything}, false, false, false},
+		{"tolerated for a while", Node{Notice: notice.Key, NoticeTaints: []corev1.Taint{notice}}, []corev1.Toleration{everythingBriefly}, true,
+			false, false},
+		{"down, even if tolerated", Node{Notice: "node.kubernetes.io/not-ready", NotReady: true, NoticeTaints: []corev1.Taint{notice}},
+			[]corev1.Toleration{everything}, true, true, false},
 		{"deleted, even if everything is tolerated", Node{Notice: deletionNotice}, []corev1.Toleration{everything}, true, false, false},
 		{"cordoned", Node{Notice: unschedulable.Key, NoticeTaints: []corev1.Taint{unschedulable}}, nil, true, false, true},
-		{"cordoned, and tolerated", Node{Notice: unschedulable.Key, NoticeTaints: []corev1.Taint{unschedulable}}, []corev1.Toleration{everything}, false, false, false},
+		{"cordoned, and tolerated", Node{Notice: unschedulable.Key, NoticeTaints: []corev1.Taint{unschedulable}}, []corev1.Toleration{everything},
+			false, false, false},
 		{"cordoned, and a notice", Node{Notice: unschedulable.Key, NoticeTaints: []corev1.Taint{unschedulable, notice}}, nil, true, false, false},
-		{"cordoned, and a notice that is tolerated", Node{Notice: unschedulable.Key, NoticeTaints: []corev1.Taint{unschedulable, notice}}, []corev1.Toleration{noticeOnly}, true, false, true},
+		{"cordoned, and a notice that is tolerated", Node{Notice: unschedulable.Key, NoticeTaints: []corev1.Taint{unschedulable, notice}},
+			[]corev1.Toleration{noticeOnly}, true, false, true},
 		{"cordoned, and deleted", Node{Notice: deletionNotice, NoticeTaints: []corev1.Taint{unschedulable}}, nil, true, false, false},
-		{"cordoned, and down", Node{Notice: unschedulable.Key, NotReady: true, NoticeTaints: []corev1.Taint{unschedulable}}, nil, true, true, false},
+		{"cordoned, and down", Node{Notice: unschedulable.Key, NotReady: true, NoticeTaints: []corev1.Taint{unschedulable}}, nil, true, true,
+			false},
 	} {
 		of := newObjects(newPod("a", "s"))
 		of.Nodes["s"], of.Workload.PodSpec.Tolerations = c.node, c.tolerates
@@ -194,7 +206,8 @@ func TestBudgets(t *testing.T) {
 		of := newObjects(newPod("a", "s"), newPod("b", "d"))
 		of.Budgets = c.budgets
 		world := mustSnapshot(t, of)
-		if world.Budget.Allowed != c.allowed || world.Budget.Step != 3 || !strings.Contains(world.Hold, c.hold) || (c.hold == "") != (world.Hold == "") {
+		if world.Budget.Allowed != c.allowed || world.Budget.Step != 3 || !strings.Contains(world.Hold, c.hold) ||
+			(c.hold == "") != (world.Hold == "") {
 			t.Errorf("%s: got %+v, hold %q", c.reason, world.Budget, world.Hold)
 		}
 	}
@@ -214,9 +227,11 @@ func TestHold(t *testing.T) {
 
 func TestPodsWithUnreachableVolumesAreImmovable(t *testing.T) {
 	volume := func(zone string) *corev1.PersistentVolume {
-		return &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "data"}, Spec: corev1.PersistentVolumeSpec{NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{
-			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "zone", Operator: corev1.NodeSelectorOpIn, Values: []string{zone}}}}},
-		}}}}
+		return &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "data"},
+			Spec: corev1.PersistentVolumeSpec{NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{
+				NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "zone",
+					Operator: corev1.NodeSelectorOpIn, Values: []string{zone}}}}},
+			}}}}
 	}
 	for _, c := range []struct {
 		reason string
@@ -247,7 +262,8 @@ func TestPodsWithUnreachableVolumesAreImmovable(t *testing.T) {
 }
 
 func TestStatefulSetsCountOrdinals(t *testing.T) {
-	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db"}, Spec: appsv1.StatefulSetSpec{Ordinals: &appsv1.StatefulSetOrdinals{Start: 5}}}
+	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db"},
+		Spec: appsv1.StatefulSetSpec{Ordinals: &appsv1.StatefulSetOrdinals{Start: 5}}}
 	workload := workloads.StatefulSet(set)
 	for name, want := range map[string]int{"db-5": 0, "db-12": 7, "db-4": split.Unnumbered, "db-x": split.Unnumbered} {
 		if got := testSettings().Number(workload, &metav1.ObjectMeta{Name: name}); got != want {
@@ -266,7 +282,9 @@ func TestRolloutsInProgress(t *testing.T) {
 	still.Status = appsv1.DeploymentStatus{Replicas: 10, UpdatedReplicas: 10}
 	set := func(current string, partition int32) *appsv1.StatefulSet {
 		return &appsv1.StatefulSet{
-			Spec:   appsv1.StatefulSetSpec{UpdateStrategy: appsv1.StatefulSetUpdateStrategy{RollingUpdate: &appsv1.RollingUpdateStatefulSetStrategy{Partition: &partition}}},
+			Spec: appsv1.StatefulSetSpec{UpdateStrategy: appsv1.StatefulSetUpdateStrategy{
+				RollingUpdate: &appsv1.RollingUpdateStatefulSetStrategy{Partition: &partition},
+			}},
 			Status: appsv1.StatefulSetStatus{CurrentRevision: current, UpdateRevision: "new"},
 		}
 	}
@@ -275,7 +293,8 @@ func TestRolloutsInProgress(t *testing.T) {
 		rolling  bool
 	}{
 		{workloads.Deployment(moving), true}, {workloads.Deployment(unseen), true}, {workloads.Deployment(still), false},
-		{workloads.StatefulSet(set("old", 0)), true}, {workloads.StatefulSet(set("new", 0)), false}, {workloads.StatefulSet(set("old", 2)), false},
+		{workloads.StatefulSet(set("old", 0)), true}, {workloads.StatefulSet(set("new", 0)), false},
+		{workloads.StatefulSet(set("old", 2)), false},
 	} {
 		if (c.workload.Rollout != "") != c.rolling {
 			t.Errorf("%d: %q", n, c.workload.Rollout)

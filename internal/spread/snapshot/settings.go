@@ -41,7 +41,8 @@ func DefaultSettings() Settings {
 		Notices: []string{
 			"karpenter.sh/disrupted", "karpenter.sh/disruption",
 			corev1.TaintNodeUnschedulable, corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable, corev1.TaintNodeOutOfService,
-			"node.cloudprovider.kubernetes.io/shutdown", "cloud.google.com/impending-node-termination", "aws-node-termination-handler/*", "ToBeDeletedByClusterAutoscaler",
+			"node.cloudprovider.kubernetes.io/shutdown", "cloud.google.com/impending-node-termination", "aws-node-termination-handler/*",
+			"ToBeDeletedByClusterAutoscaler",
 		},
 		Provisioner: ProvisionerAuto, PendingDeadline: time.Minute, Cooldown: 10 * time.Second, Step: intstr.FromString("25%"),
 	}
@@ -93,7 +94,8 @@ func (s Settings) Spec(w workloads.Workload) Spec {
 		return Spec{}
 	}
 	annotationValue := func(annotation v1alpha1.SpreadAnnotation) string { return w.GetAnnotations()[s.Key(annotation)] }
-	spec := Spec{PDBOverride: strings.TrimSpace(annotationValue(v1alpha1.SpreadPDBOverride)) == "true", Windows: strings.TrimSpace(annotationValue(v1alpha1.SpreadWindows))}
+	spec := Spec{PDBOverride: strings.TrimSpace(annotationValue(v1alpha1.SpreadPDBOverride)) == "true",
+		Windows: strings.TrimSpace(annotationValue(v1alpha1.SpreadWindows))}
 	policy, err := split.Parse(annotationValue(v1alpha1.SpreadMinOnDemand), annotationValue(v1alpha1.SpreadSpotPercentage))
 	if err != nil {
 		spec.Problem = err.Error()

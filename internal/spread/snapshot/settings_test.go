@@ -29,7 +29,8 @@ func testSettings() Settings {
 }
 
 func deployment(annotations map[string]string) *appsv1.Deployment {
-	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Annotations: annotations}, Spec: appsv1.DeploymentSpec{Replicas: new(int32(10))}}
+	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Annotations: annotations},
+		Spec: appsv1.DeploymentSpec{Replicas: new(int32(10))}}
 }
 
 func annotations(pairs ...string) map[string]string {
@@ -52,19 +53,25 @@ func TestSpec(t *testing.T) {
 		{"numbers without enablement change nothing", annotations("spot-percentage", "60", "min-on-demand", "2"), nil, "", false},
 		{"another word than enabled", annotations("spread", "true", "spot-percentage", "60"), nil, "", false},
 		{"enabled without numbers changes nothing", annotations("spread", "enabled"), nil, "", false},
-		{"both numbers", annotations("spread", "enabled", "spot-percentage", "60%", "min-on-demand", "2"), &split.Policy{MinOnDemand: 2, SpotPercent: 60}, "", true},
+		{"both numbers", annotations("spread", "enabled", "spot-percentage", "60%", "min-on-demand", "2"),
+			&split.Policy{MinOnDemand: 2, SpotPercent: 60}, "", true},
 		{"percent 101", annotations("spread", "enabled", "spot-percentage", "101"), nil, `spot-percentage is "101"`, true},
 		{"percent -1", annotations("spread", "enabled", "spot-percentage", "-1"), nil, `spot-percentage is "-1"`, true},
 		{"percent abc", annotations("spread", "enabled", "spot-percentage", "abc"), nil, `spot-percentage is "abc"`, true},
 		{"percent with a blank inside", annotations("spread", "enabled", "spot-percentage", "60 %"), nil, `spot-percentage is "60 %"`, true},
-		{"the last good setting stays", annotations("spread", "enabled", "spot-percentage", "x", "spread-settings", "min-on-demand:1,spot-percentage:30"), &split.Policy{MinOnDemand: 1, SpotPercent: 30}, `spot-percentage is "x"`, true},
-		{"a last good setting that the operator did not write", annotations("spread", "enabled", "spot-percentage", "x", "spread-settings", "all spot!"), nil, `spot-percentage is "x"`, true},
-		{"too large to decide about", annotations("spread", "enabled", "spot-percentage", "60", "too-large", "true"), nil, "its selector, and the node selector", true},
-		{"disabled though set before", annotations("spread", "disabled", "spot-percentage", "60", "spread-settings", "min-on-demand:1,spot-percentage:30"), nil, "", false},
+		{"the last good setting stays", annotations("spread", "enabled", "spot-percentage", "x", "spread-settings",
+			"min-on-demand:1,spot-percentage:30"), &split.Policy{MinOnDemand: 1, SpotPercent: 30}, `spot-percentage is "x"`, true},
+		{"a last good setting that the operator did not write", annotations("spread", "enabled", "spot-percentage", "x", "spread-settings",
+			"all spot!"), nil, `spot-percentage is "x"`, true},
+		{"too large to decide about", annotations("spread", "enabled", "spot-percentage", "60", "too-large", "true"), nil,
+			"its selector, and the node selector", true},
+		{"disabled though set before", annotations("spread", "disabled", "spot-percentage", "60", "spread-settings",
+			"min-on-demand:1,spot-percentage:30"), nil, "", false},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
 			wish := testSettings().Spec(workload.Deployment(deployment(c.annotations)))
-			if !cmp.Equal(wish.Policy, c.policy) || !strings.Contains(wish.Problem, c.problem) || (c.problem == "") != (wish.Problem == "") || wish.Managed() != c.managed {
+			if !cmp.Equal(wish.Policy, c.policy) || !strings.Contains(wish.Problem, c.problem) || (c.problem == "") != (wish.Problem == "") ||
+				wish.Managed() != c.managed {
 				t.Errorf("got %+v, policy %+v", wish, wish.Policy)
 			}
 		})
@@ -117,12 +124,14 @@ func TestTemplateThatChoosesNodesItself(t *testing.T) {
 func TestTooManyReplicas(t *testing.T) {
 	huge := deployment(annotations("spread", "enabled", "spot-percentage", "60"))
 	huge.Spec.Replicas = new(int32(math.MaxInt32))
-	if wish := testSettings().Spec(workload.Deployment(huge)); wish.Policy != nil || wish.Problem != "it has 2147483647 replicas, and at most 100000 can be spread" {
+	if wish := testSettings().Spec(workload.Deployment(huge)); wish.Policy != nil ||
+		wish.Problem != "it has 2147483647 replicas, and at most 100000 can be spread" {
 		t.Errorf("got %+v", wish)
 	}
 	set := workload.StatefulSet(&appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "db"}})
 	for text, want := range map[string]int{"99999": 99999, "100000": split.Unnumbered, "9000000000000": split.Unnumbered} {
-		if got := testSettings().Number(workload.Deployment(huge), &metav1.ObjectMeta{Annotations: annotations("spread-number", text)}); got != want {
+		if got := testSettings().Number(workload.Deployment(huge),
+			&metav1.ObjectMeta{Annotations: annotations("spread-number", text)}); got != want {
 			t.Errorf("number %s of a Deployment is %d", text, got)
 		}
 		if got := testSettings().Number(set, &metav1.ObjectMeta{Name: "db-" + text}); got != want {
@@ -133,6 +142,7 @@ func TestTooManyReplicas(t *testing.T) {
 
 func requireLabel(key string) *corev1.Affinity {
 	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
-		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: corev1.NodeSelectorOpExists}}}},
+		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key,
+			Operator: corev1.NodeSelectorOpExists}}}},
 	}}}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/spread/split"
 )
 
-// immovableReason returns why a pod that belongs on the other class cannot go there: it has a volume that no node of that class can reach. It is
-// unknown if that class has no nodes.
+// immovableReason returns why a pod that belongs on the other class cannot go there: it has a volume that no node of that class can reach.
+// It is unknown if that class has no nodes.
 func (o Objects) immovableReason(pod *corev1.Pod, replica split.Pod) (string, error) {
 	if o.Volumes == nil || o.Spec.Policy == nil || replica.Phase == split.Terminating {
 		return "", nil

@@ -20,7 +20,7 @@ type ClassState struct {
 	Availability    Availability
 	ProbeNumber     int       // when Probing: the only number that may enter, Unnumbered for none
 	NoCapacitySince time.Time // since when the class is known to have no room, zero for never
-	PodOverdueAt    time.Time // when an existing pod last became overdue for the class, zero for none: this failure concerns other workloads as well
+	PodOverdueAt    time.Time // when an existing pod last became overdue for the class: this concerns other workloads as well
 }
 
 func (s ClassState) accepts(k int) bool {
@@ -60,7 +60,8 @@ func (p *planner) classState(class Class) ClassState {
 	state := ClassState{ProbeNumber: Unnumbered, PodOverdueAt: p.lastOverdue(class)}
 	state.NoCapacitySince = later(p.capacity(class).NoCapacitySince, later(state.PodOverdueAt, p.noCapacitySince(class)))
 	retryAt := state.NoCapacitySince.Add(p.retryPeriod())
-	if since := p.capacity(class).NodeAvailableAt.Add(p.Cooldown); since.After(state.NoCapacitySince) { // a node that had just come had no time to take them
+	if since := p.capacity(class).
+		NodeAvailableAt.Add(p.Cooldown); since.After(state.NoCapacitySince) { // a node that had just come had no time to take them
 		retryAt = state.NoCapacitySince.Add(2 * p.Cooldown) // a try and the way back are two moves
 	}
 	switch {

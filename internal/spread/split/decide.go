@@ -45,7 +45,8 @@ func (p *planner) fallBack() {
 			p.scheduleRecheck(p.deadline(pod.Pod))
 		case pod.AssignedClass == "" || pod.effectiveNumber() == Unnumbered: // not placed by us, so a new pod would be no better off
 		case accepted && to != pod.AssignedClass:
-			p.move(pod, to, fmt.Sprintf("no room on %s nodes for %s: falls back to %s", pod.AssignedClass, p.Now.Sub(pod.Created).Round(time.Second), to))
+			p.move(pod, to, fmt.Sprintf("no room on %s nodes for %s: falls back to %s", pod.AssignedClass, p.Now.Sub(pod.Created).Round(time.Second),
+				to))
 		}
 	}
 }
@@ -84,8 +85,8 @@ func (p *planner) mustStay(pod *livePod) bool {
 	return !pod.NodeDown && p.isProtected(pod) || p.isBudgetExhausted()
 }
 
-// isProtected reports whether a Ready pod stays for now on a node that is going away, and records why. A cordon has no deadline, so the step
-// and the windows apply as for any other move. An interruption notice has one, so all pods go at once except the last Ready one, which
+// isProtected reports whether a Ready pod stays for now on a node that is going away, and records why. A cordon has no deadline, so the
+// step and the windows apply as for any other move. An interruption notice has one, so all pods go at once except the last Ready one, which
 // goes when a replacement is Ready or the deadline is near. An only replica goes at once: nothing would become Ready while it stays.
 func (p *planner) isProtected(pod *livePod) bool {
 	isServing := func(s livePod) bool { return s.Phase == Ready && !s.NodeDown }
@@ -222,8 +223,8 @@ func (p *planner) moveLimit(to Class) int {
 	return max(0, 1-probes)
 }
 
-// lastReplacementUnplaced reports whether the first pod created after the last move has no place. Moving other pods would not help either while the
-// webhook is not called.
+// lastReplacementUnplaced reports whether the first pod created after the last move has no place. Moving other pods would not help either
+// while the webhook is not called.
 func (p *planner) lastReplacementUnplaced() bool {
 	var oldest *livePod
 	for n := range p.livePods {
@@ -284,8 +285,8 @@ func (p *planner) countAway() int {
 	return p.Replicas - settled
 }
 
-// countRemovedSurplus counts the Ready pods beyond the replicas that this decision removes. They get no replacement, but serve like all others
-// during a rollout.
+// countRemovedSurplus counts the Ready pods beyond the replicas that this decision removes. They get no replacement, but serve like all
+// others during a rollout.
 func (p *planner) countRemovedSurplus() int {
 	total := 0
 	for _, pod := range p.livePods {

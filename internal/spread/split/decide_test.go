@@ -60,18 +60,33 @@ func TestDecide(t *testing.T) {
 		says   string
 	}{
 		{"balanced is left alone", func(*Snapshot) {}, "", Balanced, "4 on-demand and 6 spot, as wanted"},
-		{"all on-demand: one pod tries spot first", func(w *Snapshot) { w.Pods, w.Budget.Step = podsOnClasses("oooooooooo"), 5 }, "evict web-9 to spot", Rebalancing, "moving 1 pod"},
-		{"all spot: one pod tries on-demand first, highest number", func(w *Snapshot) { w.Pods, w.Budget.Step = podsOnClasses("ssssssssss"), 5 }, "evict web-7 to on-demand", Rebalancing, "moving 1 pod"},
-		{"in steps when pods are Ready", func(w *Snapshot) { w.Pods, w.Budget.Step = podsOnClasses("oososooooo"), 3 }, "evict web-9 to spot, evict web-8 to spot, evict web-6 to spot", Rebalancing, "moving 3 pods"},
-		{"no more than budgets allow", func(w *Snapshot) { w.Pods, w.Budget = podsOnClasses("oososooooo"), Budget{Allowed: 1, Step: 3} }, "evict web-9 to spot", Rebalancing, "moving 1 pod"},
-		{"a budget allows nothing", func(w *Snapshot) { w.Pods, w.Budget = podsOnClasses("oososooooo"), Budget{Step: 3} }, "", BlockedByPDB, "its PodDisruptionBudget allows no more"},
-		{"the override deletes", func(w *Snapshot) { w.Pods, w.Budget = podsOnClasses("oososooooo"), Budget{Step: 1, Override: true} }, "delete web-9 to spot", Rebalancing, "moving 1 pod"},
+		{"all on-demand: one pod tries spot first", func(w *Snapshot) { w.Pods, w.Budget.Step = podsOnClasses("oooooooooo"), 5 },
+			"evict web-9 to spot", Rebalancing, "moving 1 pod"},
+		{"all spot: one pod tries on-demand first, highest number", func(w *Snapshot) { w.Pods, w.Budget.Step = podsOnClasses("ssssssssss"), 5 },
+			"evict web-7 to on-demand", Rebalancing, "moving 1 pod"},
+		{"in steps when pods are Ready", func(w *Snapshot) { w.Pods, w.Budget.Step = podsOnClasses("oososooooo"), 3 },
+			"evict web-9 to spot, evict web-8 to spot, evict web-6 to spot", Rebalancing, "moving 3 pods"},
+		{"no more than budgets allow", func(w *Snapshot) { w.Pods, w.Budget = podsOnClasses("oososooooo"), Budget{Allowed: 1, Step: 3} },
+			"evict web-9 to spot", Rebalancing, "moving 1 pod"},
+		{"a budget allows nothing", func(w *Snapshot) { w.Pods, w.Budget = podsOnClasses("oososooooo"), Budget{Step: 3} }, "", BlockedByPDB,
+			"its PodDisruptionBudget allows no more"},
+		{"the override deletes", func(w *Snapshot) { w.Pods, w.Budget = podsOnClasses("oososooooo"), Budget{Step: 1, Override: true} },
+			"delete web-9 to spot", Rebalancing, "moving 1 pod"},
 		{"replacements come first", func(w *Snapshot) { w.Pods = podsOnClasses("oososooooo")[:9] }, "", Rebalancing, "waiting: 1 pod of 10 away"},
-		{"cooldown", func(w *Snapshot) { w.Pods, w.LastMove = podsOnClasses("oososooooo"), w.Now.Add(-time.Second) }, "", Rebalancing, "the last change was less than 10s ago"},
-		{"cooldown, guessed from the newest pod", func(w *Snapshot) { w.Pods = podsOnClasses("oososooooo"); w.Pods[0].Created = w.Now.Add(-time.Second) }, "", Rebalancing, "less than 10s"},
-		{"a rollout is left alone", func(w *Snapshot) { w.Pods, w.Hold = podsOnClasses("oososooooo"), "a rollout is in progress" }, "", Rebalancing, "waiting: a rollout is in progress"},
-		{"shrinking: the excess goes by itself", func(w *Snapshot) { w.Pods, w.Replicas = podsOnClasses("oooooooooo"), 5 }, "", Rebalancing, "5 pods more than the replicas"},
-		{"a pair on each other's class is the right mix", func(w *Snapshot) { w.Pods = balancedPods(); w.Pods[0].NodeClass, w.Pods[9].NodeClass = Spot, OnDemand }, "", Balanced, "as wanted"},
+		{"cooldown", func(w *Snapshot) { w.Pods, w.LastMove = podsOnClasses("oososooooo"), w.Now.Add(-time.Second) }, "", Rebalancing,
+			"the last change was less than 10s ago"},
+		{"cooldown, guessed from the newest pod", func(w *Snapshot) {
+			w.Pods = podsOnClasses("oososooooo")
+			w.Pods[0].Created = w.Now.Add(-time.Second)
+		}, "", Rebalancing, "less than 10s"},
+		{"a rollout is left alone", func(w *Snapshot) { w.Pods, w.Hold = podsOnClasses("oososooooo"), "a rollout is in progress" }, "",
+			Rebalancing, "waiting: a rollout is in progress"},
+		{"shrinking: the excess goes by itself", func(w *Snapshot) { w.Pods, w.Replicas = podsOnClasses("oooooooooo"), 5 }, "", Rebalancing,
+			"5 pods more than the replicas"},
+		{"a pair on each other's class is the right mix", func(w *Snapshot) {
+			w.Pods = balancedPods()
+			w.Pods[0].NodeClass, w.Pods[9].NodeClass = Spot, OnDemand
+		}, "", Balanced, "as wanted"},
 		{"made without admission and right by chance", func(w *Snapshot) {
 			for n := range w.Pods {
 				w.Pods[n].Number, w.Pods[n].AssignedClass = Unnumbered, ""
@@ -79,14 +94,21 @@ func TestDecide(t *testing.T) {
 		}, "", Balanced, "as wanted"},
 		{"an odd scale-down left a gap of the same class", func(w *Snapshot) { w.Pods[9].Number = 14 }, "", Balanced, "as wanted"},
 		{"one number twice", func(w *Snapshot) { w.Pods[9].Number = 8 }, "", Balanced, "as wanted"},
-		{"the volume does not let it go", func(w *Snapshot) { w.Pods[9].NodeClass, w.Pods[9].ImmovableReason = OnDemand, "has a volume in zone a" }, "", Rebalancing, "1 pod cannot be moved: web-9 has a volume in zone a"},
+		{"the volume does not let it go", func(w *Snapshot) {
+			w.Pods[9].NodeClass, w.Pods[9].ImmovableReason = OnDemand,
+				"has a volume in zone a"
+		}, "", Rebalancing, "1 pod cannot be moved: web-9 has a volume in zone a"},
 		{"the floor keeps its Ready pods", func(w *Snapshot) {
 			w.Policy, w.Replicas, w.Pods = &Policy{MinOnDemand: 2, SpotPercent: 100}, 4, podsOnClasses("oOso")
 			w.OnDemand.Nodes = 0
 		}, "", Rebalancing, "only 2 Ready on on-demand nodes, and the floor is 2"},
-		{"a node that goes away is left before, cooldown or not", func(w *Snapshot) { w.Pods[2].NodeTerminating, w.LastMove = true, w.Now }, "evict web-2 to spot", Rebalancing, "moving 1 pod"},
-		{"also by a pod beyond the replicas, as in a rollout", func(w *Snapshot) { w.Replicas, w.Pods[9].NodeTerminating = 9, true }, "evict web-9 to spot", Rebalancing, "moving 1 pod"},
-		{"but one that has just come stays for a while", func(w *Snapshot) { w.Pods[2].NodeTerminating, w.Pods[2].Created = true, w.Now.Add(-10*time.Second) }, "", Rebalancing, "waiting: pods of nodes that are going away come first"},
+		{"a node that goes away is left before, cooldown or not", func(w *Snapshot) { w.Pods[2].NodeTerminating, w.LastMove = true, w.Now },
+			"evict web-2 to spot", Rebalancing, "moving 1 pod"},
+		{"also by a pod beyond the replicas, as in a rollout", func(w *Snapshot) { w.Replicas, w.Pods[9].NodeTerminating = 9, true },
+			"evict web-9 to spot", Rebalancing, "moving 1 pod"},
+		{"but one that has just come stays for a while", func(w *Snapshot) {
+			w.Pods[2].NodeTerminating, w.Pods[2].Created = true, w.Now.Add(-10*time.Second)
+		}, "", Rebalancing, "waiting: pods of nodes that are going away come first"},
 		{"however long the cooldown is", func(w *Snapshot) {
 			w.Pods[2].NodeTerminating, w.Pods[2].Created, w.Cooldown = true, w.Now.Add(-11*time.Second), time.Hour
 		}, "evict web-2 to spot", Rebalancing, "moving 1 pod"},
@@ -97,10 +119,12 @@ func TestDecide(t *testing.T) {
 			w.Pods[2].NodeTerminating, w.Pods[2].NodeDown, w.Pods[2].Phase, w.Pods[2].Created = true, true, Starting, w.Now
 		}, "", Rebalancing, "pods of nodes that are going away come first"},
 		{"a pod that is not Ready leaves though its budget is exhausted", func(w *Snapshot) {
-			w.Pods[2].NodeTerminating, w.Pods[2].NodeDown, w.Pods[2].Phase, w.Pods[3].NodeTerminating, w.Budget.Allowed = true, true, Starting, true, 0
+			w.Pods[2].NodeTerminating, w.Pods[2].NodeDown, w.Pods[2].Phase, w.Pods[3].NodeTerminating, w.Budget.Allowed = true, true, Starting, true,
+				0
 		}, "evict web-2 to spot", Rebalancing, "moving 1 pod"},
 		{"and takes nothing from the others", func(w *Snapshot) {
-			w.Pods[2].NodeTerminating, w.Pods[2].NodeDown, w.Pods[2].Phase, w.Pods[3].NodeTerminating, w.Budget.Allowed = true, true, Starting, true, 1
+			w.Pods[2].NodeTerminating, w.Pods[2].NodeDown, w.Pods[2].Phase, w.Pods[3].NodeTerminating, w.Budget.Allowed = true, true, Starting, true,
+				1
 		}, "evict web-2 to spot, evict web-3 to spot", Rebalancing, "moving 2 pods"},
 		{"where there is no node for its replacement a pod serves as long as it can", func(w *Snapshot) {
 			w.Pods[0].NodeTerminating, w.OnDemand = true, Capacity{Static: true}
@@ -112,7 +136,8 @@ func TestDecide(t *testing.T) {
 		{"while a budget is the better reason", func(w *Snapshot) {
 			w.Pods[2].NodeTerminating, w.Pods[3].NodeTerminating, w.Pods[3].Created, w.Budget.Allowed = true, true, w.Now, 0
 		}, "", BlockedByPDB, "its PodDisruptionBudget allows no more"},
-		{"but it goes if nodes are made for those that wait", func(w *Snapshot) { w.Pods[0].NodeTerminating, w.OnDemand = true, Capacity{} }, "evict web-0 to on-demand", Rebalancing, "moving 1 pod"},
+		{"but it goes if nodes are made for those that wait", func(w *Snapshot) { w.Pods[0].NodeTerminating, w.OnDemand = true, Capacity{} },
+			"evict web-0 to on-demand", Rebalancing, "moving 1 pod"},
 		{"and if no pod is Ready", func(w *Snapshot) {
 			w.Pods[0].NodeTerminating, w.Pods[0].NodeDown, w.OnDemand = true, true, Capacity{Static: true}
 		}, "evict web-0 to on-demand", Rebalancing, "moving 1 pod"},
@@ -132,16 +157,22 @@ func TestDecide(t *testing.T) {
 			w.Pods, w.LastMove = podsOnClasses("oososooooo"), w.Now.Add(-time.Minute)
 			w.Pods[4].Created, w.Pods[8].AssignedClass, w.Pods[8].Created = w.LastMove, "", w.LastMove.Add(20*time.Second)
 		}, "evict web-9 to spot", Rebalancing, "moving 1 pod"},
-		{"nor may a node that goes away break a budget", func(w *Snapshot) { w.Pods[2].NodeTerminating, w.Budget.Allowed = true, 0 }, "", BlockedByPDB, "allows no more"},
-		{"fewer replicas than the floor", func(w *Snapshot) { w.Policy, w.Replicas, w.Pods = &Policy{5, 60}, 3, podsOnClasses("ooo") }, "", Balanced, "3 pods, and the floor is 5: all on-demand"},
+		{"nor may a node that goes away break a budget", func(w *Snapshot) { w.Pods[2].NodeTerminating, w.Budget.Allowed = true, 0 }, "",
+			BlockedByPDB, "allows no more"},
+		{"fewer replicas than the floor", func(w *Snapshot) { w.Policy, w.Replicas, w.Pods = &Policy{5, 60}, 3, podsOnClasses("ooo") }, "",
+			Balanced, "3 pods, and the floor is 5: all on-demand"},
 		{"nothing is asked for", func(w *Snapshot) { w.Policy = nil }, "", "", ""},
-		{"invalid: the last good setting stays", func(w *Snapshot) { w.Problem, w.Pods = "x", podsOnClasses("oososooooo") }, "evict web-9 to spot", Invalid, "the last good setting stays: at least 2 on-demand, 60% spot"},
-		{"invalid from the start", func(w *Snapshot) { w.Problem, w.Policy, w.Pods = "x", nil, podsOnClasses("oooooooooo") }, "", Invalid, "nothing is moved"},
-		{"a number without a pod tries first", func(w *Snapshot) { w.Pods, w.Budget.Step = podsOnClasses("ooooooooo"), 5 }, "", Rebalancing, "one pod tries spot nodes first"},
+		{"invalid: the last good setting stays", func(w *Snapshot) { w.Problem, w.Pods = "x", podsOnClasses("oososooooo") },
+			"evict web-9 to spot", Invalid, "the last good setting stays: at least 2 on-demand, 60% spot"},
+		{"invalid from the start", func(w *Snapshot) { w.Problem, w.Policy, w.Pods = "x", nil, podsOnClasses("oooooooooo") }, "", Invalid,
+			"nothing is moved"},
+		{"a number without a pod tries first", func(w *Snapshot) { w.Pods, w.Budget.Step = podsOnClasses("ooooooooo"), 5 }, "", Rebalancing,
+			"one pod tries spot nodes first"},
 		{"a pod that has no node disturbs no other", func(w *Snapshot) {
 			w.Pods[9], w.Now, w.Budget = podsOnClasses("oooooooooO")[9], noon.Add(30*time.Second), Budget{}
 		}, "delete web-9 to spot", Rebalancing, "moving 1 pod"},
-		{"a pod that does not get Ready may be the one to go", func(w *Snapshot) { w.Pods[9].NodeClass, w.Pods[9].Phase = OnDemand, Starting }, "evict web-9 to spot", Rebalancing, "moving 1 pod"},
+		{"a pod that does not get Ready may be the one to go", func(w *Snapshot) { w.Pods[9].NodeClass, w.Pods[9].Phase = OnDemand, Starting },
+			"evict web-9 to spot", Rebalancing, "moving 1 pod"},
 		{"but not while another one is away", func(w *Snapshot) {
 			w.Pods[9].NodeClass, w.Pods[9].Phase, w.Pods[0].Phase = OnDemand, Starting, Starting
 		}, "", Rebalancing, "waiting: 2 pods of 10 away"},
@@ -197,8 +228,11 @@ func TestClassWithoutCapacity(t *testing.T) {
 		{"all that are there leave, and one of them has just come", func(w *Snapshot) { w.Pods[9].Created = w.Now }, Unavailable},
 		{"another may stay", func(w *Snapshot) { w.Pods[9].Created, w.Pods[8].NodeTerminating = w.Now, false }, Available},
 		{"they have been there for long", func(*Snapshot) {}, Available},
-		{"the node of the one that has just come is silent", func(w *Snapshot) { w.Pods[9].Created, w.Pods[9].NodeDown = w.Now, true }, Available},
-		{"a failure of yesterday, and a pod came since", func(w *Snapshot) { w.Spot.NoCapacitySince, w.Pods[8].NodeTerminating = noon.Add(-time.Hour), false }, Available},
+		{"the node of the one that has just come is silent", func(w *Snapshot) { w.Pods[9].Created, w.Pods[9].NodeDown = w.Now, true },
+			Available},
+		{"a failure of yesterday, and a pod came since", func(w *Snapshot) {
+			w.Spot.NoCapacitySince, w.Pods[8].NodeTerminating = noon.Add(-time.Hour), false
+		}, Available},
 		{"a new node is tried when a try and the way back have had their cooldowns", func(w *Snapshot) {
 			w.Pods[9].Created, w.Spot.NodeAvailableAt = w.Now.Add(-10*time.Second), w.Now
 		}, Unavailable},
@@ -209,7 +243,8 @@ func TestClassWithoutCapacity(t *testing.T) {
 		}
 		c.change(&snapshot)
 		decision := Decide(snapshot)
-		if got := decision.Classes.Spot; got.Availability != c.want || c.want == Available && !got.NoCapacitySince.IsZero() || !got.PodOverdueAt.IsZero() {
+		if got := decision.Classes.Spot; got.Availability != c.want || c.want == Available && !got.NoCapacitySince.IsZero() ||
+			!got.PodOverdueAt.IsZero() {
 			t.Errorf("%s: %+v", c.reason, got)
 		}
 	}
@@ -225,8 +260,10 @@ func TestDecideWithoutCapacity(t *testing.T) {
 		word   Status
 		says   string
 	}{
-		{"a pending pod is given time", func(w *Snapshot) { w.Pods[9], w.Now = podsOnClasses("oooooooooS")[9], noon.Add(59*time.Second) }, "", Rebalancing, "waiting for 1 pod"},
-		{"then it falls back", func(w *Snapshot) { w.Pods[9] = podsOnClasses("oooooooooS")[9]; afterDeadline(w) }, "delete web-9 to on-demand", SpotUnavailable, "1 pod short on spot nodes, which have no room"},
+		{"a pending pod is given time", func(w *Snapshot) { w.Pods[9], w.Now = podsOnClasses("oooooooooS")[9], noon.Add(59*time.Second) }, "",
+			Rebalancing, "waiting for 1 pod"},
+		{"then it falls back", func(w *Snapshot) { w.Pods[9] = podsOnClasses("oooooooooS")[9]; afterDeadline(w) }, "delete web-9 to on-demand",
+			SpotUnavailable, "1 pod short on spot nodes, which have no room"},
 		{"at once where no provisioner adds nodes", func(w *Snapshot) {
 			w.Pods[9], w.Now, w.Spot = podsOnClasses("oooooooooS")[9], noon.Add(time.Second), Capacity{Static: true}
 		}, "delete web-9 to on-demand", SpotUnavailable, "no room"},
@@ -257,7 +294,8 @@ func TestDecideWithoutCapacity(t *testing.T) {
 			w.Pods[9], w.Budget, w.Hold = podsOnClasses("oooooooooS")[9], Budget{}, "a rollout is in progress"
 			afterDeadline(w)
 		}, "delete web-9 to on-demand", SpotUnavailable, "no room"},
-		{"spot failed lately: left alone", func(w *Snapshot) { mostlyOnDemand(w); w.Spot.NoCapacitySince = w.Now.Add(-time.Minute) }, "", SpotUnavailable, "4 pods short on spot nodes, which have no room"},
+		{"spot failed lately: left alone", func(w *Snapshot) { mostlyOnDemand(w); w.Spot.NoCapacitySince = w.Now.Add(-time.Minute) }, "",
+			SpotUnavailable, "4 pods short on spot nodes, which have no room"},
 		{"spot is back: one pod tries", func(w *Snapshot) {
 			mostlyOnDemand(w)
 			w.Spot.NoCapacitySince, w.Spot.NodeAvailableAt, w.Budget.Step = w.Now.Add(-time.Minute), w.Now, 5
@@ -284,8 +322,10 @@ func TestDecideWithoutCapacity(t *testing.T) {
 			w.Spot.NoCapacitySince, w.Budget.Step = w.Now.Add(-11*time.Minute), 2
 			w.Pods[9] = Pod{Name: "web-9", Number: 9, AssignedClass: Spot, NodeClass: Spot, Phase: Ready, Created: w.Now.Add(-30 * time.Second)}
 		}, "evict web-8 to spot, evict web-6 to spot", Rebalancing, "moving 2 pods"},
-		{"on-demand is short: above the floor spot helps out", func(w *Snapshot) { w.Pods[5] = podsOnClasses("oosssO")[5]; afterDeadline(w) }, "delete web-5 to spot", Rebalancing, "moving 1 pod"},
-		{"on-demand is short: the floor waits", func(w *Snapshot) { w.Pods[1] = podsOnClasses("oO")[1]; afterDeadline(w) }, "", Rebalancing, "1 pod pending, and there is no room where they may go"},
+		{"on-demand is short: above the floor spot helps out", func(w *Snapshot) { w.Pods[5] = podsOnClasses("oosssO")[5]; afterDeadline(w) },
+			"delete web-5 to spot", Rebalancing, "moving 1 pod"},
+		{"on-demand is short: the floor waits", func(w *Snapshot) { w.Pods[1] = podsOnClasses("oO")[1]; afterDeadline(w) }, "", Rebalancing,
+			"1 pod pending, and there is no room where they may go"},
 		{"both are short: nothing goes back and forth", func(w *Snapshot) {
 			w.Pods[9] = podsOnClasses("oooooooooS")[9]
 			w.OnDemand.NoCapacitySince = noon
@@ -302,7 +342,8 @@ func TestDecideWithoutCapacity(t *testing.T) {
 			w.Pods[0].Created, w.Pods[1].Created = noon.Add(-time.Hour), noon.Add(-time.Hour)
 			w.Pods[5].Created, w.Pods[7].Created = noon.Add(-time.Hour), noon.Add(-time.Hour)
 		}, "delete web-8 to on-demand", SpotUnavailable, "no room"},
-		{"one Pending pod does not stop the others", func(w *Snapshot) { w.Pods = podsOnClasses("oOsssooooo") }, "evict web-9 to spot", Rebalancing, "moving 1 pod"},
+		{"one Pending pod does not stop the others", func(w *Snapshot) { w.Pods = podsOnClasses("oOsssooooo") }, "evict web-9 to spot",
+			Rebalancing, "moving 1 pod"},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
 			world := newSnapshot(policy60, 10, balancedPods())

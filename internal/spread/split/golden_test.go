@@ -50,7 +50,8 @@ var scenarios = []struct {
 		{"1 replica", setReplicas(1), time.Minute},
 	}},
 	{"R04-share-changed-within-a-budget", func() *cluster { return newCluster(policy60, 10, balancedPods()) }, []clusterEvent{
-		{"the share becomes 80%, minAvailable is 9", func(c *cluster) { setPolicy(Policy{2, 80})(c); c.minAvailable = 9; c.Budget.Step = 5 }, 2 * time.Minute},
+		{"the share becomes 80%, minAvailable is 9", func(c *cluster) { setPolicy(Policy{2, 80})(c); c.minAvailable = 9; c.Budget.Step = 5 },
+			2 * time.Minute},
 		{"the share becomes 20%, minAvailable is 10", func(c *cluster) { setPolicy(Policy{2, 20})(c); c.minAvailable = 10 }, time.Minute},
 		{"minAvailable is 8", func(c *cluster) { c.minAvailable = 8 }, 3 * time.Minute},
 		{"the share becomes abc", func(c *cluster) { _, err := Parse("2", "abc"); c.Problem = err.Error() }, time.Minute},

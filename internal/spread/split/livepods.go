@@ -74,7 +74,8 @@ func (p livePod) excessNumber(replicas int) int {
 	return p.Number
 }
 
-// listLivePods returns the pods that are not terminating, in a total order: of two pods with one number, the better established comes first.
+// listLivePods returns the pods that are not terminating, in a total order: of two pods with one number, the better established comes
+// first.
 func listLivePods(pods []Pod) []livePod {
 	var livePods []livePod
 	for _, pod := range pods {
@@ -83,7 +84,8 @@ func listLivePods(pods []Pod) []livePod {
 		}
 	}
 	slices.SortFunc(livePods, func(a, b livePod) int {
-		return cmp.Or(cmp.Compare(uint(a.Number), uint(b.Number)), cmp.Compare(b.Phase, a.Phase), a.Created.Compare(b.Created), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(uint(a.Number), uint(b.Number)), cmp.Compare(b.Phase, a.Phase), a.Created.Compare(b.Created),
+			cmp.Compare(a.Name, b.Name))
 	})
 	return livePods
 }

@@ -19,7 +19,8 @@ var (
 func podsWithNumbers(numbers ...int) []Pod {
 	var pods []Pod
 	for n, number := range numbers {
-		pods = append(pods, Pod{Name: fmt.Sprintf("p-%d", n), Number: number, AssignedClass: OnDemand, NodeClass: OnDemand, Phase: Ready, Created: noon})
+		pods = append(pods, Pod{Name: fmt.Sprintf("p-%d", n), Number: number, AssignedClass: OnDemand, NodeClass: OnDemand, Phase: Ready,
+			Created: noon})
 	}
 	return pods
 }
@@ -29,7 +30,8 @@ func TestTenPodsInSequenceKeepTheFloor(t *testing.T) {
 	var pods []Pod
 	for n := range 10 {
 		number := numbers.Reserve(fmt.Sprint(n), noon)
-		pods = append(pods, Pod{Name: fmt.Sprint(n), Number: number, AssignedClass: Of(tenOf4, number), NodeClass: Of(tenOf4, number), Phase: Ready})
+		pods = append(pods, Pod{Name: fmt.Sprint(n), Number: number, AssignedClass: Of(tenOf4, number), NodeClass: Of(tenOf4, number),
+			Phase: Ready})
 		numbers.SetPods(tenOf4, 10, pods)
 		if got, want := currentDistribution(listLivePods(pods)), DesiredDistribution(tenOf4, n+1); got != want {
 			t.Fatalf("after %d pods %v, want %v", n+1, got, want)
@@ -51,7 +53,8 @@ func TestBurstOf50InAnyOrder(t *testing.T) {
 			if again := numbers.Reserve(fmt.Sprint(request), noon); again != number {
 				t.Fatalf("request %d got %d, then %d", request, number, again)
 			}
-			pods = append(pods, Pod{Name: fmt.Sprint(request), Number: number, AssignedClass: Of(policy, number), NodeClass: Of(policy, number), Phase: Ready, Created: noon})
+			pods = append(pods, Pod{Name: fmt.Sprint(request), Number: number, AssignedClass: Of(policy, number), NodeClass: Of(policy, number),
+				Phase: Ready, Created: noon})
 			if rapid.Bool().Draw(t, "seen") {
 				watched = rapid.IntRange(watched, n+1).Draw(t, "watched")
 				numbers.SetPods(policy, 50, pods[:watched])

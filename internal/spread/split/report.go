@@ -33,7 +33,8 @@ func (p *planner) setStatus() {
 	switch {
 	case p.Problem != "":
 		d.problem = p.Problem
-		d.Status, d.Reason = Invalid, fmt.Sprintf("the last good setting stays: at least %d on-demand, %d%% spot", p.policy.MinOnDemand, p.policy.SpotPercent)
+		d.Status, d.Reason = Invalid, fmt.Sprintf("the last good setting stays: at least %d on-demand, %d%% spot", p.policy.MinOnDemand,
+			p.policy.SpotPercent)
 	case d.Current == d.Desired && len(d.Moves) == 0 && !p.blockedByBudget && p.count(livePod.mustLeave) == 0:
 		d.Status, d.Reason = Balanced, p.balancedReason()
 	case spotState != Available && d.Current.Spot < d.Desired.Spot:

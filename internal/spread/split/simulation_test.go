@@ -135,7 +135,8 @@ func (c *cluster) countEvictions(t *rapid.T) int {
 			continue
 		}
 		total++
-		if wanted := c.decision.Desired; c.countOn(Spot) >= wanted.Spot && move.To == Spot || c.countOn(OnDemand) >= wanted.OnDemand && move.To == OnDemand {
+		if wanted := c.decision.Desired; c.countOn(Spot) >= wanted.Spot && move.To == Spot ||
+			c.countOn(OnDemand) >= wanted.OnDemand && move.To == OnDemand {
 			t.Fatalf("%v leads away from %s", move, wanted)
 		}
 	}
@@ -150,7 +151,8 @@ func (c *cluster) expectBalanced(t *rapid.T, ticks int) {
 			return
 		}
 	}
-	t.Fatalf("not balanced after %d ticks: %s, wanted %s: %s: %s\n%v", ticks, c.decision.Current, c.decision.Desired, c.decision.Status, c.decision.Reason, c.Pods)
+	t.Fatalf("not balanced after %d ticks: %s, wanted %s: %s: %s\n%v", ticks, c.decision.Current, c.decision.Desired, c.decision.Status,
+		c.decision.Reason, c.Pods)
 }
 
 func (c *cluster) expectStable(t *rapid.T) {
@@ -167,7 +169,8 @@ func drawPods(t *rapid.T, replicas int) []Pod {
 	pods := make([]Pod, rapid.IntRange(0, replicas+3).Draw(t, "pods"))
 	for n := range pods {
 		class := rapid.SampledFrom([]Class{Spot, OnDemand}).Draw(t, "class")
-		pods[n] = Pod{Name: fmt.Sprintf("old-%d", n), Number: rapid.IntRange(-1, replicas+3).Draw(t, "number"), AssignedClass: class, NodeClass: class, Phase: Ready, Created: noon}
+		pods[n] = Pod{Name: fmt.Sprintf("old-%d", n), Number: rapid.IntRange(-1, replicas+3).Draw(t, "number"), AssignedClass: class,
+			NodeClass: class, Phase: Ready, Created: noon}
 	}
 	return pods
 }

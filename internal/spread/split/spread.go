@@ -11,8 +11,8 @@
 //   - A class without a Ready pod of the workload, or that had no room, is tried with one pod before others follow.
 //   - A pod that stays Pending delays moves to the other class by at most its deadline, and to its own by at most Retry.
 //
-// It never looks at the cluster or the clock. State that must outlast a decision comes back with the next world: ClassState.NoCapacitySince as
-// Capacity.NoCapacitySince, and the time of the last move. Losing both, as in a restart, costs only one pod that tries again.
+// It never looks at the cluster or the clock. State that must outlast a decision comes back with the next world: ClassState.NoCapacitySince
+// as Capacity.NoCapacitySince, and the time of the last move. Losing both, as in a restart, costs only one pod that tries again.
 //
 // Invariants: Split adds up to the replicas; Of(policy, k) is Spot exactly when Split(policy, k+1) has one more on spot than
 // Split(policy, k); no two live pods have one seat; Numbers never assigns a number that is held.

@@ -129,7 +129,8 @@ func TestDistribution(t *testing.T) {
 	if got := (Distribution{OnDemand: 4, Spot: 6}).String(); got != "on-demand:4,spot:6" {
 		t.Errorf("got %q", got)
 	}
-	for _, text := range []string{"", "on-demand:4", "spot:6,on-demand:4", "on-demand:4, spot:6", "on-demand:04,spot:6", "on-demand:-4,spot:6", "on-demand:4,spot:6,", "on-demand:,spot:6"} {
+	for _, text := range []string{"", "on-demand:4", "spot:6,on-demand:4", "on-demand:4, spot:6", "on-demand:04,spot:6", "on-demand:-4,spot:6",
+		"on-demand:4,spot:6,", "on-demand:,spot:6"} {
 		if got, err := ParseDistribution(text); err == nil {
 			t.Errorf("%q was read as %v", text, got)
 		}
@@ -167,7 +168,8 @@ func TestPolicyRoundTrip(t *testing.T) {
 			t.Errorf("%s: got %v, %v", policy, parsed, err)
 		}
 	}
-	for _, text := range []string{"", "2,60", "min-on-demand:2", "min-on-demand:2,spot-percentage:60,", "min-on-demand:2,spot-percentage:060", "min-on-demand:2,spot-percentage:101", "spot-percentage:60,min-on-demand:2"} {
+	for _, text := range []string{"", "2,60", "min-on-demand:2", "min-on-demand:2,spot-percentage:60,", "min-on-demand:2,spot-percentage:060",
+		"min-on-demand:2,spot-percentage:101", "spot-percentage:60,min-on-demand:2"} {
 		if parsed, err := ParsePolicy(text); err == nil {
 			t.Errorf("%q: got %v", text, parsed)
 		}

@@ -80,7 +80,8 @@ func parseZone(words []string) (*time.Location, []string, error) {
 func parseDuration(text string) (time.Duration, error) {
 	duration, err := time.ParseDuration(text)
 	if err != nil || duration <= 0 || duration > maxDuration {
-		return 0, fmt.Errorf("%s is no duration that a window can have: write one of up to %d hours, such as 90m or 4h", quote(text), maxDuration/time.Hour)
+		return 0, fmt.Errorf("%s is no duration that a window can have: write one of up to %d hours, such as 90m or 4h", quote(text),
+			maxDuration/time.Hour)
 	}
 	return duration, nil
 }
@@ -102,7 +103,8 @@ func parseCron(text string, zone *time.Location) (*cron.SpecSchedule, error) {
 	return schedule, nil
 }
 
-// hasAllFields reports whether every field has a value. A comma alone reads as none, and the search for it would cover five years of minutes.
+// hasAllFields reports whether every field has a value. A comma alone reads as none, and the search for it would cover five years of
+// minutes.
 func hasAllFields(schedule *cron.SpecSchedule) bool {
 	return !slices.Contains([]uint64{schedule.Minute, schedule.Hour, schedule.Dom, schedule.Month, schedule.Dow}, 0)
 }

@@ -25,21 +25,28 @@ func TestOpenAndNext(t *testing.T) {
 		open     bool
 		next     string // "" for never
 	}{
-		"no windows: always":                          {"", "2026-03-07T01:59:59Z", true, ""},
-		"blanks are no windows":                       {" \n", "2026-03-07T01:59:59Z", true, ""},
-		"before":                                      {"0 2 * * 6 for 4h", "2026-03-07T01:59:59Z", false, "2026-03-07T02:00:00Z"},
-		"the first moment":                            {"0 2 * * 6 for 4h", "2026-03-07T02:00:00Z", true, "2026-03-07T06:00:00Z"},
-		"within":                                      {"0 2 * * 6 for 4h", "2026-03-07T05:59:59Z", true, "2026-03-07T06:00:00Z"},
-		"the last moment is outside":                  {"0 2 * * 6 for 4h", "2026-03-07T06:00:00Z", false, "2026-03-14T02:00:00Z"},
-		"names of days":                               {"0 2 * * SAT for 4h", "2026-03-07T03:00:00Z", true, "2026-03-07T06:00:00Z"},
-		"over midnight":                               {"0 22 * * * for 4h", "2026-03-07T01:00:00Z", true, "2026-03-07T02:00:00Z"},
-		"another zone, another hour":                  {"CRON_TZ=Europe/Zurich 0 3 * * * for 1h", "2026-03-07T02:30:00Z", true, "2026-03-07T03:00:00Z"},
-		"the same in summer":                          {"CRON_TZ=Europe/Zurich 0 3 * * * for 1h", "2026-07-07T02:30:00Z", false, "2026-07-08T01:00:00Z"},
-		"an hour that clocks skip":                    {"CRON_TZ=Europe/Zurich 30 2 * * * for 1h", "2026-03-28T20:00:00Z", false, "2026-03-30T00:30:00Z"},
-		"either of two":                               {"0 2 * * * for 1h; 0 12 * * * for 30m", "2026-03-07T12:10:00Z", true, "2026-03-07T12:30:00Z"},
-		"the earlier of two":                          {"0 12 * * * for 30m;0 2 * * * for 1h", "2026-03-07T00:00:00Z", false, "2026-03-07T02:00:00Z"},
-		"two that meet are one":                       {"0 2 * * * for 1h; 0 3 * * * for 1h", "2026-03-07T02:10:00Z", true, "2026-03-07T04:00:00Z"},
-		"two that overlap are one":                    {"0 2 * * * for 2h; 0 3 * * * for 30m", "2026-03-07T03:10:00Z", true, "2026-03-07T04:00:00Z"},
+		"no windows: always":         {"", "2026-03-07T01:59:59Z", true, ""},
+		"blanks are no windows":      {" \n", "2026-03-07T01:59:59Z", true, ""},
+		"before":                     {"0 2 * * 6 for 4h", "2026-03-07T01:59:59Z", false, "2026-03-07T02:00:00Z"},
+		"the first moment":           {"0 2 * * 6 for 4h", "2026-03-07T02:00:00Z", true, "2026-03-07T06:00:00Z"},
+		"within":                     {"0 2 * * 6 for 4h", "2026-03-07T05:59:59Z", true, "2026-03-07T06:00:00Z"},
+		"the last moment is outside": {"0 2 * * 6 for 4h", "2026-03-07T06:00:00Z", false, "2026-03-14T02:00:00Z"},
+		"names of days":              {"0 2 * * SAT for 4h", "2026-03-07T03:00:00Z", true, "2026-03-07T06:00:00Z"},
+		"over midnight":              {"0 22 * * * for 4h", "2026-03-07T01:00:00Z", true, "2026-03-07T02:00:00Z"},
+		"another zone, another hour": {"CRON_TZ=Europe/Zurich 0 3 * * * for 1h", "2026-03-07T02:30:00Z", true,
+			"2026-03-07T03:00:00Z"},
+		"the same in summer": {"CRON_TZ=Europe/Zurich 0 3 * * * for 1h", "2026-07-07T02:30:00Z", false,
+			"2026-07-08T01:00:00Z"},
+		"an hour that clocks skip": {"CRON_TZ=Europe/Zurich 30 2 * * * for 1h", "2026-03-28T20:00:00Z", false,
+			"2026-03-30T00:30:00Z"},
+		"either of two": {"0 2 * * * for 1h; 0 12 * * * for 30m", "2026-03-07T12:10:00Z", true,
+			"2026-03-07T12:30:00Z"},
+		"the earlier of two": {"0 12 * * * for 30m;0 2 * * * for 1h", "2026-03-07T00:00:00Z", false,
+			"2026-03-07T02:00:00Z"},
+		"two that meet are one": {"0 2 * * * for 1h; 0 3 * * * for 1h", "2026-03-07T02:10:00Z", true,
+			"2026-03-07T04:00:00Z"},
+		"two that overlap are one": {"0 2 * * * for 2h; 0 3 * * * for 30m", "2026-03-07T03:10:00Z", true,
+			"2026-03-07T04:00:00Z"},
 		"itself again before it ends":                 {"0 2,3 * * * for 2h", "2026-03-07T02:10:00Z", true, "2026-03-07T05:00:00Z"},
 		"a week":                                      {"0 0 * * 1 for 168h", "2026-03-07T02:10:00Z", true, ""},
 		"minutes of the working days are one":         {"* 2-4 * * * for 1m", "2026-03-07T02:10:00Z", true, "2026-03-07T05:00:00Z"},
@@ -122,8 +129,10 @@ func TestStringRoundTrip(t *testing.T) {
 func drawWindow(t *rapid.T) string {
 	field := func(name string, texts ...string) string { return rapid.SampledFrom(texts).Draw(t, name) }
 	return strings.Join([]string{
-		field("zone", "", "CRON_TZ=UTC", "CRON_TZ=Europe/Zurich", "CRON_TZ=America/Sao_Paulo", "CRON_TZ=Australia/Lord_Howe", "CRON_TZ=Asia/Kathmandu"),
-		field("minute", "0", "30", "*/20", "*", "59"), field("hour", "0", "2", "*/5", "*", "22-23"), field("day", "*", "1", "31", "*/9"), field("month", "*", "2", "*/3", "10"),
+		field("zone", "", "CRON_TZ=UTC", "CRON_TZ=Europe/Zurich", "CRON_TZ=America/Sao_Paulo", "CRON_TZ=Australia/Lord_Howe",
+			"CRON_TZ=Asia/Kathmandu"),
+		field("minute", "0", "30", "*/20", "*", "59"), field("hour", "0", "2", "*/5", "*", "22-23"), field("day", "*", "1", "31", "*/9"),
+		field("month", "*", "2", "*/3", "10"),
 		field("weekday", "*", "0", "1-5", "SAT"), "for", field("duration", "1s", "1m", "45m", "4h", "36h", "168h"),
 	}, " ")
 }
@@ -153,7 +162,8 @@ func TestOpenDoesNotChangeBeforeNext(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, text := range []string{"", "0 2 * * 6 for 4h", "CRON_TZ=Europe/Zurich 0 3 * * MON-FRI for 1h; */5 * * * * for 1m", "TZ=0", ", , , , , for 1h", "0 2 30 2 * for 4h"} {
+	for _, text := range []string{"", "0 2 * * 6 for 4h", "CRON_TZ=Europe/Zurich 0 3 * * MON-FRI for 1h; */5 * * * * for 1m", "TZ=0",
+		", , , , , for 1h", "0 2 30 2 * for 4h"} {
 		f.Add(text, int64(1_800_000_000))
 	}
 	f.Fuzz(func(t *testing.T, text string, seconds int64) {

@@ -255,8 +255,9 @@ func (d *Dispatcher) Agent(name types.NamespacedName) AgentView {
 	}
 	heard, _ := d.link.LastHeard(agent.name)
 	return AgentView{
-		Linked: agent.linked, ProcessToRecord: d.processToRecord(agent, time.Now()), Holders: d.holders(agent), LastHeard: heard, Leaving: !agent.leavingSince.IsZero() || agent.draining,
-		Lease: d.leaseToStore(agent, time.Now()),
+		Linked: agent.linked, ProcessToRecord: d.processToRecord(agent, time.Now()), Holders: d.holders(agent), LastHeard: heard,
+		Leaving: !agent.leavingSince.IsZero() || agent.draining,
+		Lease:   d.leaseToStore(agent, time.Now()),
 		Workload: v1alpha1.AgentWorkload{
 			Slots: int32(agent.slots()), Running: agent.runningAttempts(), Completed: agent.completed, Failed: agent.failed,
 		},
@@ -266,8 +267,10 @@ func (d *Dispatcher) Agent(name types.NamespacedName) AgentView {
 // runningAttempts lists what an agent holds, by task.
 func (a *agentState) runningAttempts() []v1alpha1.RunningAttempt {
 	var list []v1alpha1.RunningAttempt
-	for _, state := range slices.SortedFunc(maps.Values(a.assignedTasks), func(x, y *taskState) int { return cmp.Compare(x.name.Name, y.name.Name) }) {
-		list = append(list, v1alpha1.RunningAttempt{Task: state.name.Name, Attempt: state.assignment.attempt, Progress: state.assignment.progress})
+	for _, state := range slices.SortedFunc(maps.Values(a.assignedTasks),
+		func(x, y *taskState) int { return cmp.Compare(x.name.Name, y.name.Name) }) {
+		list = append(list, v1alpha1.RunningAttempt{Task: state.name.Name, Attempt: state.assignment.attempt,
+			Progress: state.assignment.progress})
 	}
 	return list
 }

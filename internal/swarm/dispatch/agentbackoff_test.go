@@ -55,9 +55,11 @@ func withBacklog(t *testing.T, test func(t *testing.T, f *fixture, a link.Agent)
 
 // Each round costs two writes, for each of the waiting tasks: pauses of the tasks alone do not bound them.
 func TestAgentThatRunsNothingBacksOff(t *testing.T) {
-	for _, outcome := range []linkv1.Outcome{linkv1.Outcome_OUTCOME_HANDED_BACK, linkv1.Outcome_OUTCOME_DECLINED, linkv1.Outcome_OUTCOME_CANCELLED} {
+	for _, outcome := range []linkv1.Outcome{linkv1.Outcome_OUTCOME_HANDED_BACK, linkv1.Outcome_OUTCOME_DECLINED,
+		linkv1.Outcome_OUTCOME_CANCELLED} {
 		withBacklog(t, func(t *testing.T, f *fixture, a link.Agent) {
-			if assigned := f.countFinishedAs(a, outcome, 10*time.Minute); assigned < 20 || assigned > 40 { // ten at once, then one after 1, 3, 7, 15, 31, 61 s and so on
+			if assigned := f.countFinishedAs(a, outcome, 10*time.Minute); assigned < 20 ||
+				assigned > 40 { // ten at once, then one after 1, 3, 7, 15, 31, 61 s and so on
 				t.Errorf("%s: %d attempts in 10 minutes", outcome, assigned)
 			}
 			if assigned := f.countFinishedAs(a, linkv1.Outcome_OUTCOME_SUCCEEDED, 2*time.Minute); assigned < 100 {

@@ -101,7 +101,8 @@ func (d *Dispatcher) agentsOfSwarm(swarm types.NamespacedName, now time.Time) (m
 		}
 		agents[agent.name.Name] = agent
 		offers = append(offers, schedule.Agent{
-			Name: agent.name.Name, Type: agent.agentType, Capabilities: agent.capabilities, Slots: agent.slots(), Running: agent.slots() - agent.freeSlots(now), TotalAssigned: agent.totalAssigned,
+			Name: agent.name.Name, Type: agent.agentType, Capabilities: agent.capabilities, Slots: agent.slots(),
+			Running: agent.slots() - agent.freeSlots(now), TotalAssigned: agent.totalAssigned,
 			Draining: agent.draining || !agent.leavingSince.IsZero(), Unreachable: !agent.linked,
 		})
 	}
@@ -154,7 +155,8 @@ func (d *Dispatcher) sendAssign(state *taskState, payload []byte) {
 	agent := assignment.agent
 	err := errAssignmentOutdated
 	if assignment.process == agent.process && agent.linked && agent.isHelloComplete() && state.input.Blocked == nil {
-		err = d.link.Send(agent.name, &linkv1.OperatorMessage{Kind: &linkv1.OperatorMessage_Assign{Assign: state.buildAssign(assignment, payload)}})
+		err = d.link.Send(agent.name,
+			&linkv1.OperatorMessage{Kind: &linkv1.OperatorMessage_Assign{Assign: state.buildAssign(assignment, payload)}})
 	}
 	if err == nil {
 		assignment.sent, assignment.expiresAt = true, time.Time{} // whatever the agent did while it was written
@@ -172,12 +174,14 @@ func (d *Dispatcher) sendAssign(state *taskState, payload []byte) {
 	d.updateQueue(state)
 }
 
-// errAssignmentOutdated keeps an assignment that was written for one process from its successor, and one whose payload is gone from every agent.
+// errAssignmentOutdated keeps an assignment that was written for one process from its successor, and one whose payload is gone from every
+// agent.
 var errAssignmentOutdated = errors.New("the agent or the task is not as it was when it was assigned")
 
 func (s *taskState) buildAssign(assignment *assignment, payload []byte) *linkv1.Assign {
 	return &linkv1.Assign{
-		Attempt: s.assignedAttempt(assignment), Payload: payload, RunTimeout: optionalDuration(s.requirements.runSeconds), ProgressTimeout: optionalDuration(s.requirements.progressSeconds),
+		Attempt: s.assignedAttempt(assignment), Payload: payload, RunTimeout: optionalDuration(s.requirements.runSeconds),
+		ProgressTimeout: optionalDuration(s.requirements.progressSeconds),
 	}
 }
 

@@ -28,7 +28,8 @@ const (
 	maxReservations = 100
 	// reservationTTL is how long room is kept for an invited task. It may be paused, and never come.
 	reservationTTL = 30 * time.Second
-	// waitReportInterval is the pause between tasks of a namespace when their wait for room is reported: there may be many, and each costs a write.
+	// waitReportInterval is the pause between tasks of a namespace when their wait for room is reported: there may be many, and each costs a
+	// write.
 	waitReportInterval = 20 * time.Millisecond
 )
 
@@ -105,7 +106,8 @@ func (d *Dispatcher) charge(state *taskState, task *v1alpha1.Task) {
 // updateTask records a newer version of a task, which may have another size.
 func (d *Dispatcher) updateTask(state *taskState, task *v1alpha1.Task) {
 	state.update(task)
-	if assignment, given := state.assignment, task.Status.AssignedAgents; assignment != nil && len(given) > 0 && given[0].Epoch == assignment.epoch {
+	if assignment, given := state.assignment, task.Status.AssignedAgents; assignment != nil && len(given) > 0 &&
+		given[0].Epoch == assignment.epoch {
 		d.recordStoredLease(assignment, time.Duration(given[0].LeaseSeconds)*time.Second)
 	}
 	size := sizeOf(task)
@@ -146,7 +148,8 @@ func (d *Dispatcher) unadmittedEndDeferredUntil(task *v1alpha1.Task, input TaskI
 func (b Budget) message(namespace string, exceeded limit.Limit) string {
 	if exceeded == limit.BytesPerNamespace {
 		return fmt.Sprintf("the unfinished tasks of namespace %q take as much memory as limits.bytesPerNamespace allows (%s). This Task is taken up when "+
-			"others have finished: create fewer at a time, or put payloads into ConfigMaps (payloadFrom)", namespace, resource.NewQuantity(b.Bytes, resource.BinarySI))
+			"others have finished: create fewer at a time, or put payloads into ConfigMaps (payloadFrom)", namespace,
+			resource.NewQuantity(b.Bytes, resource.BinarySI))
 	}
 	return fmt.Sprintf("namespace %q has as many unfinished tasks as limits.tasksPerNamespace allows (%d). This Task is taken up when others have finished: "+
 		"create fewer at a time", namespace, b.Tasks)
@@ -165,7 +168,8 @@ func (d *Dispatcher) enqueueWaiting(task *v1alpha1.Task) *waitingTask {
 	}
 	d.config.Refusals.Count(exceeded)
 	usage.lastReport = latest(usage.lastReport.Add(waitReportInterval), now.Add(WaitReportDelay(v1alpha1.ReasonNamespaceLimitReached)))
-	waiting := &waitingTask{name: task.Name, created: task.CreationTimestamp.UnixNano(), bytes: size, reportAt: usage.lastReport.UnixNano(), limit: exceeded}
+	waiting := &waitingTask{name: task.Name, created: task.CreationTimestamp.UnixNano(), bytes: size, reportAt: usage.lastReport.UnixNano(),
+		limit: exceeded}
 	usage.queue.add(waiting)
 	return waiting
 }
@@ -187,7 +191,8 @@ func (d *Dispatcher) dequeueWaiting(name types.NamespacedName) {
 // reserveRoom asks the oldest waiting tasks to come again, as many as there is room for.
 func (d *Dispatcher) reserveRoom(namespace string) {
 	usage := d.usageOf(namespace)
-	for len(usage.queue.heap) > 0 && len(usage.reservations) < maxReservations && usage.exceededLimit(d.config.Budget, usage.queue.heap[0].bytes) == "" {
+	for len(usage.queue.heap) > 0 && len(usage.reservations) < maxReservations &&
+		usage.exceededLimit(d.config.Budget, usage.queue.heap[0].bytes) == "" {
 		next := usage.queue.next()
 		usage.reservations[next.name] = reservation{bytes: next.bytes, expiresAt: time.Now().Add(reservationTTL)}
 		usage.reservedBytes += next.bytes

@@ -93,7 +93,8 @@ func TestTaskBeyondTheLimitIsNotAdmitted(t *testing.T) {
 					task.Spec.Payload = c.payload
 					f.Observe(task, TaskInput{})
 					view := f.Observe(task, TaskInput{}) // which is not counted again
-					if over := n >= 3-c.refused; over != (view.Wait.Reason == v1alpha1.ReasonNamespaceLimitReached) || over && !strings.Contains(view.Wait.Message, c.says) {
+					if over := n >= 3-c.refused; over != (view.Wait.Reason == v1alpha1.ReasonNamespaceLimitReached) ||
+						over && !strings.Contains(view.Wait.Message, c.says) {
 						t.Errorf("task %d waits: %+v", n, view.Wait)
 					}
 				}
@@ -132,7 +133,8 @@ func TestNamespacesHaveBudgetsOfTheirOwn(t *testing.T) {
 
 func TestOldestTaskIsTakenUpFirst(t *testing.T) {
 	withBudget(t, Budget{Tasks: 1}, func(t *testing.T, f *fixture) {
-		first, old, middle, young := f.taskCreatedAt("first", 0), f.taskCreatedAt("b-old", 1), f.taskCreatedAt("a-middle", 2), f.taskCreatedAt("c-young", 3)
+		first, old, middle, young := f.taskCreatedAt("first", 0), f.taskCreatedAt("b-old", 1), f.taskCreatedAt("a-middle", 2),
+			f.taskCreatedAt("c-young", 3)
 		f.waitReasons(first, young, middle, old)
 		f.takeImmediateTriggers()
 		f.finishTask(first)
@@ -275,7 +277,8 @@ func TestNewLeaderAdmitsAssignedTasksThenTheOldest(t *testing.T) {
 		running := f.taskCreatedAt("running", 9)
 		running.Status.Epoch, running.Status.AssignedAgents = 1, []v1alpha1.AssignedAgent{{Name: "a", Epoch: 1}}
 		snapshot := Snapshot{}
-		for _, task := range []*v1alpha1.Task{f.taskCreatedAt("c", 3), f.taskCreatedAt("d", 4), f.taskCreatedAt("a", 1), f.taskCreatedAt("b", 2), running} {
+		for _, task := range []*v1alpha1.Task{f.taskCreatedAt("c", 3), f.taskCreatedAt("d", 4), f.taskCreatedAt("a", 1), f.taskCreatedAt("b", 2),
+			running} {
 			snapshot.Tasks = append(snapshot.Tasks, *task)
 		}
 		f.Open(snapshot)
@@ -338,7 +341,8 @@ func TestTasksBeyondTheLimitAreCounted(t *testing.T) {
 	withBudget(t, Budget{Tasks: 1}, func(t *testing.T, f *fixture) {
 		f.waitReasons(f.taskCreatedAt("a", 0), f.taskCreatedAt("b", 1), f.taskCreatedAt("c", 2))
 		f.runStep()
-		if waiting, over := f.metricValue(t, "swarm_task_unfinished", "waiting"), f.metricValue(t, "swarm_task_unfinished", "overLimit"); waiting != 1 || over != 2 {
+		if waiting, over := f.metricValue(t, "swarm_task_unfinished", "waiting"), f.metricValue(t, "swarm_task_unfinished",
+			"overLimit"); waiting != 1 || over != 2 {
 			t.Errorf("%v wait, %v are beyond the limit", waiting, over)
 		}
 	})
@@ -422,7 +426,8 @@ func (noopDependencies) After(types.NamespacedName, time.Duration) {}
 // observeMany shows a new board this many tasks with large payloads and lists of items, and returns how many bytes of each it keeps.
 func observeMany(t *testing.T, many int, budget Budget, change func(*v1alpha1.Task)) (perTask, charged int64) {
 	t.Helper()
-	dispatcher := New(Config{Leadership: noopDependencies{}, Tasks: noopDependencies{}, Agents: noopDependencies{}, Swarms: noopDependencies{}, Metrics: prometheus.NewRegistry(), Budget: budget})
+	dispatcher := New(Config{Leadership: noopDependencies{}, Tasks: noopDependencies{}, Agents: noopDependencies{}, Swarms: noopDependencies{},
+		Metrics: prometheus.NewRegistry(), Budget: budget})
 	dispatcher.Open(Snapshot{})
 	heap := func() int64 {
 		runtime.GC()
@@ -434,7 +439,8 @@ func observeMany(t *testing.T, many int, budget Budget, change func(*v1alpha1.Ta
 	before := heap()
 	for n := range many {
 		task := &v1alpha1.Task{}
-		task.Namespace, task.Name, task.UID, task.Spec.SwarmRef.Name = "ns", fmt.Sprint("a-task-with-a-name-", n), types.UID(fmt.Sprint("0123456789-0123456789-0123456789-", n)), "s"
+		task.Namespace, task.Name, task.UID, task.Spec.SwarmRef.Name = "ns", fmt.Sprint("a-task-with-a-name-", n),
+			types.UID(fmt.Sprint("0123456789-0123456789-0123456789-", n)), "s"
 		change(task)
 		charged = sizeOf(task)
 		dispatcher.Observe(task, TaskInput{})

@@ -30,7 +30,8 @@ func TestUnstoredEndWaitsForRecovery(t *testing.T) {
 				}
 				task := f.createTask("t", "s")
 				a := link.Agent{Namespace: "ns", Name: "a"}
-				result := &linkv1.Result{Attempt: &linkv1.Attempt{Namespace: "ns", Task: "t", TaskUid: "uid-t", Attempt: 1, Epoch: 1}, Outcome: linkv1.Outcome_OUTCOME_SUCCEEDED}
+				result := &linkv1.Result{Attempt: &linkv1.Attempt{Namespace: "ns", Task: "t", TaskUid: "uid-t", Attempt: 1, Epoch: 1},
+					Outcome: linkv1.Outcome_OUTCOME_SUCCEEDED}
 				if err := f.Joined(a, "pod-a", &linkv1.Hello{Swarm: "s", Slots: 1, Unacknowledged: []*linkv1.Result{result}}); err != nil {
 					t.Fatal(err)
 				}

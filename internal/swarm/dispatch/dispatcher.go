@@ -63,7 +63,8 @@ type Config struct {
 }
 
 const (
-	// leaseMargin is how long the operator waits beyond an agent's lease, whatever its length. Agents may need a second to kill their programs.
+	// leaseMargin is how long the operator waits beyond an agent's lease, whatever its length. Agents may need a second to kill their
+	// programs.
 	leaseMargin = 1500 * time.Millisecond
 	// clockDriftDivisor is the divisor for the part of a lease that is added to that, because clocks do not run at the same rate: two
 	// that are slewed in opposite directions differ by a thousandth.

@@ -94,7 +94,8 @@ func withFixture(t *testing.T, pods []corev1.Pod, test func(t *testing.T, f *fix
 	})
 }
 
-// agentObjectsOf returns the Agent objects of pods. Their default lease is stored, which happens as soon as an object exists, and no pod is.
+// agentObjectsOf returns the Agent objects of pods. Their default lease is stored, which happens as soon as an object exists, and no pod
+// is.
 func agentObjectsOf(pods []corev1.Pod) []v1alpha1.Agent {
 	agents := make([]v1alpha1.Agent, len(pods))
 	for n := range pods {
@@ -165,7 +166,8 @@ func (f *fixture) storeStatus(task *v1alpha1.Task) {
 	case view.End != nil:
 		task.Status.Epoch, task.Status.AssignedAgents = view.End.Epoch, nil
 	case view.Assignment != nil:
-		task.Status.Epoch, task.Status.AssignedAgents = view.Assignment.Epoch, []v1alpha1.AssignedAgent{{Name: view.Assignment.Agent, Epoch: view.Assignment.Epoch}}
+		task.Status.Epoch, task.Status.AssignedAgents = view.Assignment.Epoch,
+			[]v1alpha1.AssignedAgent{{Name: view.Assignment.Agent, Epoch: view.Assignment.Epoch}}
 	}
 	f.bumpVersion(task)
 	f.MarkStored(task, nil)

@@ -67,7 +67,8 @@ func (d *Dispatcher) recallAttempts(agent *agentState, now time.Time) time.Time 
 		return deadline
 	}
 	for _, state := range agent.assignedTasks {
-		if assignment := state.assignment; assignment.sent && assignment.sentStop == Continue && d.sendStop(agent, state.assignedAttempt(assignment), HandBack) {
+		if assignment := state.assignment; assignment.sent && assignment.sentStop == Continue && d.sendStop(agent,
+			state.assignedAttempt(assignment), HandBack) {
 			assignment.sentStop = HandBack
 		}
 	}

@@ -34,7 +34,8 @@ func TestAgentSpeaksForItsSwarmOnly(t *testing.T) {
 			f.sequence += 100
 			forged := &linkv1.Attempt{Namespace: "ns", Task: "t", TaskUid: "uid-t", Attempt: 2, Epoch: attempt.GetEpoch() + 1}
 			send(t, f, b, forged)
-			if view := f.Observe(task, TaskInput{}); view.Assignment == nil || view.Assignment.Agent == "b" || view.Assignment.Epoch != attempt.GetEpoch() || view.Assignment.Progress != 0 {
+			if view := f.Observe(task, TaskInput{}); view.Assignment == nil || view.Assignment.Agent == "b" ||
+				view.Assignment.Epoch != attempt.GetEpoch() || view.Assignment.Progress != 0 {
 				t.Errorf("%s: held %+v, ended %+v", name, view.Assignment, view.End)
 			}
 		})
@@ -241,7 +242,8 @@ func TestTermEndsBeforeItsSequence(t *testing.T) {
 
 // A user who may write a status can store any epoch. It neither raises the term beyond bounds nor blocks other tasks.
 func TestStoredEpochsAreAcceptedUpToABound(t *testing.T) {
-	for stored, term := range map[int64]int64{5 << 32: 6, maxStoredTerm << 32: maxStoredTerm + 1, (maxStoredTerm + 1) << 32: 1, math.MaxInt64: 1} {
+	for stored, term := range map[int64]int64{5 << 32: 6, maxStoredTerm << 32: maxStoredTerm + 1, (maxStoredTerm + 1) << 32: 1,
+		math.MaxInt64: 1} {
 		withFixture(t, nil, func(t *testing.T, f *fixture) {
 			poisoned := &v1alpha1.Task{}
 			poisoned.Namespace, poisoned.Name, poisoned.UID = "ns", "t", "uid-t"

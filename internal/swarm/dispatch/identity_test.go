@@ -113,7 +113,8 @@ func TestHolderOfAnOlderEpochIsStopped(t *testing.T) {
 		if got := f.takeCancelledEpochs(); len(got) != 1 || got[0] != older.GetEpoch() {
 			t.Errorf("cancelled: %v", got)
 		}
-		if view := f.Observe(task, TaskInput{}); view.Assignment == nil || view.Assignment.Epoch != newer.GetEpoch() || view.Assignment.Agent != "b" {
+		if view := f.Observe(task, TaskInput{}); view.Assignment == nil || view.Assignment.Epoch != newer.GetEpoch() ||
+			view.Assignment.Agent != "b" {
 			t.Errorf("%+v", view)
 		}
 		f.sendResult(a, older, linkv1.Outcome_OUTCOME_SUCCEEDED)

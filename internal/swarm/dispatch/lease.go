@@ -251,11 +251,13 @@ func (d *Dispatcher) lastHeardUnlinked(agent *agentState) time.Time {
 	return time.Time{}
 }
 
-// attemptExpiry returns when an attempt can no longer be running; alive is the result for an attempt that its agent has named on its stream.
+// attemptExpiry returns when an attempt can no longer be running; alive is the result for an attempt that its agent has named on its
+// stream.
 func (d *Dispatcher) attemptExpiry(assignment *assignment, alive time.Time) time.Time {
 	expiry := orDefault(assignment.expiresAt, alive)
 	if heard := d.lastHeardUnlinked(assignment.agent); assignment.restored && !heard.IsZero() {
-		expiry = latest(expiry, heard.Add(leaseTimeout(d.currentLease(assignment.agent)))) // the agent may have been welcomed again without being heard out
+		expiry = latest(expiry,
+			heard.Add(leaseTimeout(d.currentLease(assignment.agent)))) // the agent may have been welcomed again without being heard out
 	}
 	return expiry
 }

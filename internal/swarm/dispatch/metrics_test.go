@@ -34,7 +34,8 @@ func TestMetricsCountTasksAndAttempts(t *testing.T) {
 			f.createTask(name, "s")
 		}
 		f.runStep()
-		if running, waiting := f.metricValue(t, "swarm_task_unfinished", "running"), f.metricValue(t, "swarm_task_unfinished", "waiting"); running != 1 || waiting != 2 {
+		if running, waiting := f.metricValue(t, "swarm_task_unfinished", "running"), f.metricValue(t, "swarm_task_unfinished",
+			"waiting"); running != 1 || waiting != 2 {
 			t.Errorf("%v run and %v wait", running, waiting)
 		}
 		f.sendResult(a, f.takeAssignments()[0], linkv1.Outcome_OUTCOME_SUCCEEDED)
@@ -74,7 +75,8 @@ func TestBlockedTaskShowsWhy(t *testing.T) {
 
 func TestWaitsThatNeedOnlyTimeAreReportedLater(t *testing.T) {
 	for reason, want := range map[v1alpha1.Reason]time.Duration{
-		v1alpha1.ReasonNoFreeSlot: longReportDelay, v1alpha1.ReasonNoAgentReady: longReportDelay, v1alpha1.ReasonNoAgentOffers: shortReportDelay, v1alpha1.ReasonPaused: shortReportDelay,
+		v1alpha1.ReasonNoFreeSlot: longReportDelay, v1alpha1.ReasonNoAgentReady: longReportDelay, v1alpha1.ReasonNoAgentOffers: shortReportDelay,
+		v1alpha1.ReasonPaused: shortReportDelay,
 	} {
 		if got := WaitReportDelay(reason); got != want {
 			t.Errorf("%s is told after %s", reason, got)

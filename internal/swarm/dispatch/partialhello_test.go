@@ -48,7 +48,8 @@ func TestNothingIsConcludedFromAPartialHello(t *testing.T) {
 		}
 		f.Received(a, &linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Result{Result: successResult(attempts["t1"])}})
 		f.sendComplete(a)
-		for n, want := range []linkv1.Outcome{linkv1.Outcome_OUTCOME_SUCCEEDED, linkv1.Outcome_OUTCOME_SUCCEEDED, linkv1.Outcome_OUTCOME_DECLINED} {
+		for n, want := range []linkv1.Outcome{linkv1.Outcome_OUTCOME_SUCCEEDED, linkv1.Outcome_OUTCOME_SUCCEEDED,
+			linkv1.Outcome_OUTCOME_DECLINED} {
 			if view := f.Observe(tasks[n], TaskInput{}); view.End == nil || view.End.Outcome != want {
 				t.Errorf("task %d: %+v, want %v", n, view.End, want)
 			}
@@ -159,7 +160,8 @@ func TestPodIsAwaitedUnlessTheKubeletHasSeenItsEnd(t *testing.T) {
 		awaited bool
 	}{
 		"failed, written for a lost node": {finishedPod(corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}), true},
-		"failed, seen":                    {finishedPod(corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ContainerID: "c", Reason: "Error"}}), false},
+		"failed, seen": {finishedPod(corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ContainerID: "c",
+			Reason: "Error"}}), false},
 	} {
 		withFixture(t, []corev1.Pod{c.pod}, func(t *testing.T, f *fixture) {
 			f.setSwarms("s")

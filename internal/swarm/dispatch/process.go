@@ -94,9 +94,10 @@ func (d *Dispatcher) removeProcess(agent *agentState, process Process) {
 // seen that, and the process had left its name in the termination message when it started. A phase proves nothing: for a lost
 // node, the control plane writes it.
 func HasEnded(pod *corev1.Pod, process Process) bool {
-	return string(pod.UID) == process.PodUID && process.ID != "" && slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
-		return namesProcess(c.State.Terminated, process) || namesProcess(c.LastTerminationState.Terminated, process)
-	})
+	return string(pod.UID) == process.PodUID && process.ID != "" && slices.ContainsFunc(pod.Status.ContainerStatuses,
+		func(c corev1.ContainerStatus) bool {
+			return namesProcess(c.State.Terminated, process) || namesProcess(c.LastTerminationState.Terminated, process)
+		})
 }
 
 func namesProcess(terminated *corev1.ContainerStateTerminated, process Process) bool {

@@ -196,15 +196,16 @@ func TestWhatProvesThatAProcessHasEnded(t *testing.T) {
 		pod    *corev1.Pod
 		proves bool
 	}{
-		"being deleted":                 {deleted, false},
-		"terminated":                    {podWith("u", corev1.ContainerStatus{State: terminated("c", "Error", "p")}), true},
-		"terminated and started again":  {podWith("u", corev1.ContainerStatus{LastTerminationState: terminated("c", "OOMKilled", "p\n")}), true},
-		"another pod":                   {podWith("v", corev1.ContainerStatus{State: terminated("c", "Error", "p")}), false},
-		"another process":               {podWith("u", corev1.ContainerStatus{State: terminated("c", "Error", "q")}), false},
-		"no name":                       {podWith("u", corev1.ContainerStatus{State: terminated("c", "Error", "")}), false},
-		"not seen by the kubelet":       {podWith("u", corev1.ContainerStatus{State: terminated("c", "ContainerStatusUnknown", "p")}), false},
-		"no container":                  {podWith("u", corev1.ContainerStatus{State: terminated("", "Error", "p")}), false},
-		"a phase, written for the node": {podWith("u", corev1.ContainerStatus{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}), false},
+		"being deleted":                {deleted, false},
+		"terminated":                   {podWith("u", corev1.ContainerStatus{State: terminated("c", "Error", "p")}), true},
+		"terminated and started again": {podWith("u", corev1.ContainerStatus{LastTerminationState: terminated("c", "OOMKilled", "p\n")}), true},
+		"another pod":                  {podWith("v", corev1.ContainerStatus{State: terminated("c", "Error", "p")}), false},
+		"another process":              {podWith("u", corev1.ContainerStatus{State: terminated("c", "Error", "q")}), false},
+		"no name":                      {podWith("u", corev1.ContainerStatus{State: terminated("c", "Error", "")}), false},
+		"not seen by the kubelet":      {podWith("u", corev1.ContainerStatus{State: terminated("c", "ContainerStatusUnknown", "p")}), false},
+		"no container":                 {podWith("u", corev1.ContainerStatus{State: terminated("", "Error", "p")}), false},
+		"a phase, written for the node": {podWith("u",
+			corev1.ContainerStatus{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}), false},
 	} {
 		if got := HasEnded(c.pod, Process{"u", "p"}); got != c.proves {
 			t.Errorf("%s: got %t", name, got)
@@ -383,7 +384,8 @@ func TestSuccessorWaitsForAnAttemptThatIsContested(t *testing.T) {
 		f.createTask("t", "s")
 		a := f.joinAgent(t, "a", "s", 1)
 		f.Left(a)
-		f.sendHello(t, a, "p", &linkv1.Hello{Running: []*linkv1.Attempt{{Namespace: "ns", Task: "t", TaskUid: "uid-t", Attempt: 1, Epoch: 9 << 32}}})
+		f.sendHello(t, a, "p",
+			&linkv1.Hello{Running: []*linkv1.Attempt{{Namespace: "ns", Task: "t", TaskUid: "uid-t", Attempt: 1, Epoch: 9 << 32}}})
 		f.Left(a)
 		if err := f.joinSuccessor(a); !errors.Is(err, errUnwritten) {
 			t.Fatalf("got %v", err)

@@ -74,7 +74,8 @@ func (s Snapshot) MayOpen(alone, now time.Time) bool { return !s.HadLeader() || 
 
 // HadLeader reports whether there was a leader before: a new cluster has no Lease either, and no agents to wait for.
 func (s Snapshot) HadLeader() bool {
-	return s.HasPredecessor || s.hasEpoch() || slices.ContainsFunc(s.Agents, func(agent v1alpha1.Agent) bool { return lastLinked(&agent) != Process{} })
+	return s.HasPredecessor || s.hasEpoch() || slices.ContainsFunc(s.Agents,
+		func(agent v1alpha1.Agent) bool { return lastLinked(&agent) != Process{} })
 }
 
 // An awaitedProcess is a process of an agent. Without an ID it is any process of a pod.

@@ -19,7 +19,8 @@ func (d *Dispatcher) handleResult(agent *agentState, result *linkv1.Result) {
 	case state == nil:
 		d.lookUpOrphan(agent, &orphanAttempt{attempt: attempt, hasResult: true})
 		return
-	case state.end != nil && state.end.Epoch == attempt.GetEpoch() && (!state.end.Lost || result.GetOutcome() != linkv1.Outcome_OUTCOME_SUCCEEDED):
+	case state.end != nil && state.end.Epoch == attempt.GetEpoch() &&
+		(!state.end.Lost || result.GetOutcome() != linkv1.Outcome_OUTCOME_SUCCEEDED):
 		// The end of the attempt, or its loss, is being stored. The agent keeps its result until then, and sends it again.
 	case state.swarm == agent.swarm && !d.isImpossibleEpoch(attempt.GetEpoch()) && state.acceptsResult(agent, result):
 		d.acceptResult(state, agent, result)

@@ -42,7 +42,8 @@ func TestPodIsNamedInStatusAsLongAsItIsAwaited(t *testing.T) {
 		f.Open(Snapshot{Agents: []v1alpha1.Agent{former}, Pods: []corev1.Pod{pod("a", "s"), pod("b", "s")}})
 		f.joinAgent(t, "a", "s", 1)
 		f.joinAgent(t, "b", "s", 1)
-		if a, b := f.Agent(namespacedName("a")).ProcessToRecord.PodUID, f.Agent(namespacedName("b")).ProcessToRecord.PodUID; a != "" || b != "pod-b" {
+		if a, b := f.Agent(namespacedName("a")).ProcessToRecord.PodUID, f.Agent(namespacedName("b")).ProcessToRecord.PodUID; a != "" ||
+			b != "pod-b" {
 			t.Errorf("to be stored as linked: %q and %q", a, b)
 		}
 		if !slices.Contains(f.takeTriggerDelays("a"), f.leaseTimeout()) {

@@ -122,7 +122,8 @@ func (d *Dispatcher) confirmHello(agent *agentState) {
 // of the same name.
 func (d *Dispatcher) completeHello(agent *agentState) {
 	for _, state := range agent.assignedTasks {
-		if assignment := state.assignment; assignment.sent && assignment.process == agent.process && !agent.helloAttempts[state.assignedAttempt(assignment).Key()] {
+		if assignment := state.assignment; assignment.sent && assignment.process == agent.process &&
+			!agent.helloAttempts[state.assignedAttempt(assignment).Key()] {
 			d.markUndelivered(state)
 		}
 	}
@@ -155,7 +156,8 @@ func (d *Dispatcher) markUndelivered(state *taskState) {
 		return
 	}
 	state.end = &AttemptEnd{
-		Agent: assignment.agent.name.Name, Attempt: assignment.attempt, Epoch: assignment.epoch, Since: assignment.since, Outcome: linkv1.Outcome_OUTCOME_DECLINED,
+		Agent: assignment.agent.name.Name, Attempt: assignment.attempt, Epoch: assignment.epoch, Since: assignment.since,
+		Outcome:     linkv1.Outcome_OUTCOME_DECLINED,
 		Undelivered: true, Reason: string(v1alpha1.ReasonNotDelivered),
 		Message: "the assignment did not reach agent " + assignment.agent.name.Name, sender: assignment.agent.name,
 	}
@@ -176,7 +178,8 @@ func (d *Dispatcher) resumeAttempt(agent *agentState, process Process, attempt *
 	case d.isImpossibleEpoch(attempt.GetEpoch()):
 		d.contestTask(agent, state, attempt)
 	case state.assignment != nil && state.assignment.epoch == attempt.GetEpoch() && state.assignment.mayBelongTo(agent, process):
-		state.assignment.process, state.assignment.restored, state.assignment.expiresAt, state.assignment.sentStop = process, false, time.Time{}, Continue
+		state.assignment.process, state.assignment.restored, state.assignment.expiresAt, state.assignment.sentStop = process, false, time.Time{},
+			Continue
 		d.config.Tasks.After(state.name, 0)
 	case attempt.GetEpoch() > state.epoch:
 		d.supersede(state)
@@ -247,7 +250,8 @@ func (d *Dispatcher) handleProgress(agent *agentState, progress *linkv1.Progress
 	if state == nil && agent.awaitsTask(attempt) {
 		return // its task is being looked for: the attempt is resumed with the task, or refused if there is none
 	}
-	if state == nil || state.assignment == nil || state.swarm != agent.swarm || state.assignment.agent != agent || state.assignment.epoch != attempt.GetEpoch() || string(state.uid) != attempt.GetTaskUid() {
+	if state == nil || state.assignment == nil || state.swarm != agent.swarm || state.assignment.agent != agent ||
+		state.assignment.epoch != attempt.GetEpoch() || string(state.uid) != attempt.GetTaskUid() {
 		d.metrics.countStale(staleProgress)
 		d.sendStop(agent, attempt, Cancel)
 		return

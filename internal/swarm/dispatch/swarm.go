@@ -21,7 +21,7 @@ type swarmState struct {
 	rules            SwarmRules
 	hasRules         bool // SetSwarm was called
 	queue            map[types.NamespacedName]*taskState
-	awaitedProcesses map[awaitedProcess]time.Duration  // processes from before this leader that have not yet reported what they run: their leases
+	awaitedProcesses map[awaitedProcess]time.Duration  // leases of processes from before this leader that have not reported yet
 	deferredEnds     map[types.NamespacedName]struct{} // tasks whose end is stored when no process is awaited
 	countRequested   bool                              // its controller knows that the holdings of its agents are unknown
 	epoch            int64

@@ -161,7 +161,8 @@ func (d *Dispatcher) clearAssignment(state *taskState) {
 	d.removeIfUnused(agent)
 }
 
-// requestSwarmReconcile requests a reconcile of a swarm: at once if it waits for its last attempts to end, otherwise for its numbers, which can wait.
+// requestSwarmReconcile requests a reconcile of a swarm: at once if it waits for its last attempts to end, otherwise for its numbers, which
+// can wait.
 func (d *Dispatcher) requestSwarmReconcile(agent *agentState) {
 	delay := statusWriteInterval
 	if halted := d.swarmOf(agent.swarm).rules.Halt; agent.countAttempts() == 0 && (!agent.leavingSince.IsZero() || halted != nil) {

@@ -31,7 +31,7 @@ const (
 // A TaskInput is what only the controller knows about a task.
 type TaskInput struct {
 	Payload            []byte
-	PayloadByReference bool  // the payload may be large and is not kept: MarkStored gets it when the assignment is stored (see Assignment.Unsent)
+	PayloadByReference bool  // the payload may be large and is not kept: MarkStored gets it (see Assignment.Unsent)
 	Blocked            *Wait // it cannot be assigned, for this reason
 	Stop               StopMode
 	WillEnd            bool // it gets a final phase, unless an agent has it
@@ -147,8 +147,10 @@ func (s *taskState) view() TaskView {
 		view.End = &end
 	case s.assignment != nil:
 		view.Assignment = &Assignment{
-			Agent: s.assignment.agent.name.Name, Process: s.assignment.process, Attempt: s.assignment.attempt, Epoch: s.assignment.epoch, Since: s.assignment.since,
-			First: s.assignment.first, Unsent: !s.assignment.sent, Stopping: s.assignment.sentStop != Continue, Progress: s.assignment.progress, Message: s.assignment.message,
+			Agent: s.assignment.agent.name.Name, Process: s.assignment.process, Attempt: s.assignment.attempt, Epoch: s.assignment.epoch,
+			Since: s.assignment.since,
+			First: s.assignment.first, Unsent: !s.assignment.sent, Stopping: s.assignment.sentStop != Continue, Progress: s.assignment.progress,
+			Message: s.assignment.message,
 		}
 	default:
 		wait := s.wait

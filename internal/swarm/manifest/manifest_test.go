@@ -32,7 +32,8 @@ func sample(t *testing.T) Swarm {
 			swarm.Spec.Agents[n].Slots = 1
 		}
 	}
-	return Swarm{Swarm: swarm, Counts: []int{1, 3, 2}, Settings: Settings{Image: "localhost/swarm-agent:dev", Link: "swarm-operator.swarm-system:9444", Authority: "PEM\n", SpreadPrefix: v1alpha1.Prefix}}
+	return Swarm{Swarm: swarm, Counts: []int{1, 3, 2}, Settings: Settings{Image: "localhost/swarm-agent:dev",
+		Link: "swarm-operator.swarm-system:9444", Authority: "PEM\n", SpreadPrefix: v1alpha1.Prefix}}
 }
 
 func golden(t *testing.T, name string, objects ...any) {
@@ -107,8 +108,10 @@ func TestSpreadAnnotationsAreOnEveryWorkload(t *testing.T) {
 		want   map[string]string
 	}{
 		{"none, said as well, lest an earlier one stays", nil, map[string]string{"swarm.io/spread": "disabled"}},
-		{"both numbers", &v1alpha1.Spread{MinOnDemand: new(int32(1)), SpotPercentage: new(int32(60))}, map[string]string{"swarm.io/spread": "enabled", "swarm.io/min-on-demand": "1", "swarm.io/spot-percentage": "60"}},
-		{"one number", &v1alpha1.Spread{SpotPercentage: new(int32(0))}, map[string]string{"swarm.io/spread": "enabled", "swarm.io/min-on-demand": "", "swarm.io/spot-percentage": "0"}},
+		{"both numbers", &v1alpha1.Spread{MinOnDemand: new(int32(1)), SpotPercentage: new(int32(60))},
+			map[string]string{"swarm.io/spread": "enabled", "swarm.io/min-on-demand": "1", "swarm.io/spot-percentage": "60"}},
+		{"one number", &v1alpha1.Spread{SpotPercentage: new(int32(0))},
+			map[string]string{"swarm.io/spread": "enabled", "swarm.io/min-on-demand": "", "swarm.io/spot-percentage": "0"}},
 	} {
 		swarm := sample(t)
 		swarm.Spec.Spread = c.spread

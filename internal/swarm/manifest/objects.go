@@ -108,8 +108,8 @@ func (m Swarm) statefulSet(kind v1alpha1.AgentType, replicas int32) *appsv1.Stat
 	return set
 }
 
-// spreadAnnotations returns the annotations that configure spreading over nodes. All keys are always present: an omitted one would remain on the
-// workload after the user removes it from the Swarm.
+// spreadAnnotations returns the annotations that configure spreading over nodes. All keys are always present: an omitted one would remain
+// on the workload after the user removes it from the Swarm.
 func (m Swarm) spreadAnnotations() map[string]string {
 	key := func(annotation v1alpha1.SpreadAnnotation) string { return annotation.Key(m.Settings.SpreadPrefix) }
 	if m.Spec.Spread == nil {

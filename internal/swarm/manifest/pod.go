@@ -79,7 +79,8 @@ func copyResources() corev1.ResourceRequirements {
 	}
 }
 
-// configureAgentContainer makes the first container the agent: our program becomes its entry point and runs the user's command for each attempt.
+// configureAgentContainer makes the first container the agent: our program becomes its entry point and runs the user's command for each
+// attempt.
 func (m Swarm) configureAgentContainer(container *corev1.Container, kind v1alpha1.AgentType) {
 	container.VolumeMounts = append(container.VolumeMounts,
 		corev1.VolumeMount{Name: programVolume, MountPath: programFolder, ReadOnly: true},
@@ -134,8 +135,10 @@ func (m Swarm) volumes(kind v1alpha1.AgentType) []corev1.Volume {
 		Items:                []corev1.KeyToPath{{Key: "ca.crt", Path: "ca.crt"}},
 	}
 	all := []corev1.Volume{
-		{Name: programVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: new(resource.MustParse("64Mi"))}}},
-		{Name: runtimeVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: new(resource.MustParse("64Mi"))}}},
+		{Name: programVolume,
+			VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: new(resource.MustParse("64Mi"))}}},
+		{Name: runtimeVolume,
+			VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: new(resource.MustParse("64Mi"))}}},
 		{Name: linkVolume, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
 			Sources: []corev1.VolumeProjection{{ServiceAccountToken: &token}, {ConfigMap: &authority}},
 		}}},

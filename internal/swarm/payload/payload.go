@@ -1,5 +1,5 @@
-// Package payload bounds what the operator keeps in memory of the payloads of Tasks. The cache holds every Task that is stored, also those that
-// wait and those that are finished, and a payload may have 8 KiB.
+// Package payload bounds what the operator keeps in memory of the payloads of Tasks. The cache holds every Task that is stored, also those
+// that wait and those that are finished, and a payload may have 8 KiB.
 //
 // A payload that is not kept is replaced by its size, a JSON number. The schema of Tasks allows objects only, so no stored payload is one.
 package payload

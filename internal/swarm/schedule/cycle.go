@@ -22,8 +22,8 @@ type cycle struct {
 	requirements map[string]*requirementGroup
 }
 
-// requirementGroup is what all tasks with the same type and needs have in common, computed once: the agents that fit and, after the first of these
-// tasks found no room, why the others wait as well. Room only shrinks during a pass.
+// requirementGroup is what all tasks with the same type and needs have in common, computed once: the agents that fit and, after the first
+// of these tasks found no room, why the others wait as well. Room only shrinks during a pass.
 type requirementGroup struct {
 	task       Task
 	candidates []int // positions in pass.agents

@@ -193,7 +193,8 @@ func checkOrderIndependence(t *rapid.T, tasks []Task, agents []Agent, strategy S
 
 func TestUnreachableAgentsAreReported(t *testing.T) {
 	task := Task{ID: "t", Type: "coder"}
-	reachable, unreachable := Agent{Name: "a", Type: "coder", Slots: 1, Running: 1}, Agent{Name: "b", Type: "coder", Slots: 1, Unreachable: true}
+	reachable, unreachable := Agent{Name: "a", Type: "coder", Slots: 1, Running: 1}, Agent{Name: "b", Type: "coder", Slots: 1,
+		Unreachable: true}
 	for _, c := range []struct {
 		reason string
 		agents []Agent
@@ -201,7 +202,8 @@ func TestUnreachableAgentsAreReported(t *testing.T) {
 	}{
 		{"no agents", nil, Wait{"t", NoAgentReady, "the swarm has no agents yet"}},
 		{"all are away", []Agent{unreachable}, Wait{"t", NoAgentReady, "none of the 1 agents that are of type coder is ready"}},
-		{"one is away, one is busy", []Agent{reachable, unreachable}, Wait{"t", NoFreeSlot, "all slots of the 2 agents that are of type coder are taken (1 of them not ready)"}},
+		{"one is away, one is busy", []Agent{reachable, unreachable},
+			Wait{"t", NoFreeSlot, "all slots of the 2 agents that are of type coder are taken (1 of them not ready)"}},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
 			if got := Plan([]Task{task}, c.agents, Balanced).Waits; len(got) != 1 || got[0] != c.wait {

@@ -34,8 +34,8 @@ func WeightedCounts(agents int, weights []int) []int {
 	return counts
 }
 
-// furthestBelowShare returns the type whose count is furthest below its exact share of the agents. Adding agents one by one to this type is the
-// method of largest remainders, and remains correct if a type exceeds its share because every type gets one.
+// furthestBelowShare returns the type whose count is furthest below its exact share of the agents. Adding agents one by one to this type is
+// the method of largest remainders, and remains correct if a type exceeds its share because every type gets one.
 func furthestBelowShare(agents, total int, weights, counts []int) int {
 	types := make([]int, len(weights))
 	for n := range types {

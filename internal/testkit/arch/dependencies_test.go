@@ -12,7 +12,8 @@ const dependencyPage = "docs/decisions/dependencies.md"
 // A new direct dependency needs a line saying why it beats writing it and beats its rivals.
 func TestEveryDirectDependencyHasItsReason(t *testing.T) {
 	page := readText(t, dependencyPage)
-	for _, module := range []string{"go.mod", "tools/go.mod", "tools/lint/go.mod", "test/alerts/go.mod", "test/bench/peers/go.mod", "test/certmanager/go.mod", "test/monitoring/go.mod"} {
+	for _, module := range []string{"go.mod", "tools/go.mod", "tools/lint/go.mod", "test/alerts/go.mod", "test/bench/peers/go.mod",
+		"test/certmanager/go.mod", "test/monitoring/go.mod"} {
 		for _, dependency := range directDependencies(readText(t, module)) {
 			if !strings.Contains(page, "| `"+dependency+"` |") {
 				t.Errorf("%s needs %s, and %s does not say why", module, dependency, dependencyPage)

@@ -104,7 +104,8 @@ func snapshotsAndPlansHaveNoClient(t tree) []Violation {
 }
 
 // controllerForbiddenImports serve users and the API server; the engines are what they share with controllers.
-var controllerForbiddenImports = withModulePrefix([]string{"internal/httpapi", "internal/cli", "internal/webhook", "internal/spread/allocator"})
+var controllerForbiddenImports = withModulePrefix([]string{"internal/httpapi", "internal/cli", "internal/webhook",
+	"internal/spread/allocator"})
 
 func controllersAreIndependent(t tree) []Violation {
 	const controllers = "internal/controller"

@@ -34,7 +34,8 @@ type Response struct {
 }
 
 func (r Request) String() string {
-	return fmt.Sprintf("%s %s %s %s/%s: %d", r.Received.Format("15:04:05.000"), r.Verb, r.Object.Resource, r.Object.Namespace, r.Object.Name, r.Response.Code)
+	return fmt.Sprintf("%s %s %s %s/%s: %d", r.Received.Format("15:04:05.000"), r.Verb, r.Object.Resource, r.Object.Namespace, r.Object.Name,
+		r.Response.Code)
 }
 
 // IsWrite reports whether the request changes an object. Lease renewals do not count: every replica makes them.
@@ -75,7 +76,8 @@ func readFile(path, userAgent string) ([]Request, error) {
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		var request Request
-		if !bytes.Contains(lines.Bytes(), []byte(userAgent)) || json.Unmarshal(lines.Bytes(), &request) != nil { // the last line may be incomplete
+		if !bytes.Contains(lines.Bytes(), []byte(userAgent)) || json.Unmarshal(lines.Bytes(),
+			&request) != nil { // the last line may be incomplete
 			continue
 		}
 		if strings.HasPrefix(request.UserAgent, userAgent) {

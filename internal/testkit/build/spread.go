@@ -28,7 +28,8 @@ var (
 // Settings returns settings with one label for each capacity type.
 func Settings() snapshot.Settings {
 	return snapshot.Settings{
-		Prefix: v1alpha1.Prefix, Spot: []snapshot.Label{{Key: CapacityType, Value: "spot"}}, OnDemand: []snapshot.Label{{Key: CapacityType, Value: "on-demand"}},
+		Prefix: v1alpha1.Prefix, Spot: []snapshot.Label{{Key: CapacityType, Value: "spot"}},
+		OnDemand: []snapshot.Label{{Key: CapacityType, Value: "on-demand"}},
 	}
 }
 
@@ -36,8 +37,10 @@ func Settings() snapshot.Settings {
 func Pod(name, hash string, annotations map[string]string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: Web.Namespace, Name: name, Annotations: annotations, Labels: map[string]string{"pod-template-hash": hash}, CreationTimestamp: metav1.Time{Time: Noon},
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: Web.Name + "-" + hash, Controller: new(true)}},
+			Namespace: Web.Namespace, Name: name, Annotations: annotations, Labels: map[string]string{"pod-template-hash": hash},
+			CreationTimestamp: metav1.Time{Time: Noon},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: Web.Name + "-" + hash,
+				Controller: new(true)}},
 		},
 		Spec: corev1.PodSpec{NodeName: "some-node"},
 	}

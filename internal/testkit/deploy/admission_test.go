@@ -24,7 +24,8 @@ func TestAPIServerCallsTheOperator(t *testing.T) {
 	}
 	for _, hook := range hooks {
 		asked := hook.ClientConfig.Service
-		if asked.Namespace != service.Namespace || asked.Name != service.Name || *asked.Port != service.Spec.Ports[0].Port || *asked.Path != paths[hook.Name] {
+		if asked.Namespace != service.Namespace || asked.Name != service.Name || *asked.Port != service.Spec.Ports[0].Port ||
+			*asked.Path != paths[hook.Name] {
 			t.Errorf("%s asks %+v, the Service is %s/%s", hook.Name, asked, service.Namespace, service.Name)
 		}
 		if len(hook.ClientConfig.CABundle) > 0 {
@@ -36,14 +37,16 @@ func TestAPIServerCallsTheOperator(t *testing.T) {
 // The operator sets the namespaces for which the webhook is called. Until then there is none, and applying the configuration again changes
 // none of it.
 func TestNoNamespaceIsSelectedInitially(t *testing.T) {
-	for _, hook := range devObject[admissionv1.MutatingWebhookConfiguration](t, "MutatingWebhookConfiguration", webhookconfig.ConfigurationName).Webhooks {
+	for _, hook := range devObject[admissionv1.MutatingWebhookConfiguration](t, "MutatingWebhookConfiguration",
+		webhookconfig.ConfigurationName).Webhooks {
 		if hook.Name != webhookconfig.SpreadWebhook {
 			continue
 		}
 		if len(hook.Rules) > 0 || hook.NamespaceSelector != nil {
 			t.Errorf("asks about %v of %v", hook.Rules, hook.NamespaceSelector)
 		}
-		if *hook.FailurePolicy != admissionv1.Ignore || *hook.TimeoutSeconds != 2 || *hook.ReinvocationPolicy != admissionv1.NeverReinvocationPolicy {
+		if *hook.FailurePolicy != admissionv1.Ignore || *hook.TimeoutSeconds != 2 ||
+			*hook.ReinvocationPolicy != admissionv1.NeverReinvocationPolicy {
 			t.Errorf("stands in the way of pods: %+v", hook)
 		}
 	}
@@ -52,7 +55,8 @@ func TestNoNamespaceIsSelectedInitially(t *testing.T) {
 // Pods of the operator that wait for an answer of the operator would never start.
 func TestAdmissionExcludesTheOperatorNamespace(t *testing.T) {
 	for operatorNamespace, objects := range installations(t) {
-		for _, hook := range findObject[admissionv1.MutatingWebhookConfiguration](t, objects, "MutatingWebhookConfiguration", webhookconfig.ConfigurationName).Webhooks {
+		for _, hook := range findObject[admissionv1.MutatingWebhookConfiguration](t, objects, "MutatingWebhookConfiguration",
+			webhookconfig.ConfigurationName).Webhooks {
 			if hook.Name == webhookconfig.SpreadWebhook {
 				notOwn := func(c admissionv1.MatchCondition) bool {
 					return c.Expression == "request.namespace != '"+operatorNamespace+"'"
@@ -75,11 +79,12 @@ func TestAdmissionExcludesTheOperatorNamespace(t *testing.T) {
 	}
 }
 
-// What the operator answers for a namespace of the cluster could change its pods, and what it does not answer could keep them from being created. The
-// policy operator-fence.swarm.io keeps the operator from writing there, and from changing these conditions.
+// What the operator answers for a namespace of the cluster could change its pods, and what it does not answer could keep them from being
+// created. The policy operator-fence.swarm.io keeps the operator from writing there, and from changing these conditions.
 func TestAdmissionExcludesSystemNamespaces(t *testing.T) {
 	for operatorNamespace, objects := range installations(t) {
-		for _, hook := range findObject[admissionv1.MutatingWebhookConfiguration](t, objects, "MutatingWebhookConfiguration", webhookconfig.ConfigurationName).Webhooks {
+		for _, hook := range findObject[admissionv1.MutatingWebhookConfiguration](t, objects, "MutatingWebhookConfiguration",
+			webhookconfig.ConfigurationName).Webhooks {
 			notSystem := func(c admissionv1.MatchCondition) bool {
 				return c.Expression == "!request.namespace.startsWith('kube-')"
 			}

@@ -61,7 +61,8 @@ type issuer struct {
 
 // Until a kubelet has brought the next certificate, a replica shows the former one, which the API server must know by the same CA.
 func TestCertManagerCAOutlivesItsCertificates(t *testing.T) {
-	signer := certManagerObject[issuer](t, "Issuer", certManagerObject[certificate](t, "Certificate", "swarm-operator-webhook").Spec.IssuerRef.Name)
+	signer := certManagerObject[issuer](t, "Issuer", certManagerObject[certificate](t, "Certificate",
+		"swarm-operator-webhook").Spec.IssuerRef.Name)
 	authority := certManagerObject[certificate](t, "Certificate", "swarm-operator-webhook-ca").Spec
 	if authority.SecretName != signer.Spec.CA.SecretName || !authority.IsCA || authority.PrivateKey.RotationPolicy != "Never" {
 		t.Errorf("signed by Secret %q, which is that of %+v", signer.Spec.CA.SecretName, authority)
@@ -76,7 +77,8 @@ func TestCertManagerCertificateIsServed(t *testing.T) {
 		t.Errorf("the CA is that of %s", from)
 	}
 	for _, hook := range config.Webhooks {
-		if asked := hook.ClientConfig.Service.Name + "." + hook.ClientConfig.Service.Namespace + ".svc"; !slices.Contains(cert.Spec.DNSNames, asked) {
+		if asked := hook.ClientConfig.Service.Name + "." + hook.ClientConfig.Service.Namespace +
+			".svc"; !slices.Contains(cert.Spec.DNSNames, asked) {
 			t.Errorf("%s asks %s, and the certificate is good for %v", hook.Name, asked, cert.Spec.DNSNames)
 		}
 	}

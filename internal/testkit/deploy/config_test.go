@@ -26,7 +26,8 @@ func TestInstalledConfigurationIsValid(t *testing.T) {
 	for _, port := range deployment.Spec.Template.Spec.Containers[0].Ports {
 		ports[port.Name] = int(port.ContainerPort)
 	}
-	if want := map[string]int{"link": config.Link.Port, "metrics": config.Metrics.Port, "health": config.Health.Port, "webhook": config.Webhook.Port}; !maps.Equal(ports, want) {
+	if want := map[string]int{"link": config.Link.Port, "metrics": config.Metrics.Port, "health": config.Health.Port,
+		"webhook": config.Webhook.Port}; !maps.Equal(ports, want) {
 		t.Errorf("the Deployment has ports %v, the configuration %v", ports, want)
 	}
 }

@@ -34,7 +34,8 @@ func buildCached(folder string) ([]*unstructured.Unstructured, error) {
 }
 
 func build(folder string) ([]*unstructured.Unstructured, error) {
-	infos, err := resource.NewLocalBuilder().Unstructured().FilenameParam(false, &resource.FilenameOptions{Kustomize: folder}).Flatten().Do().Infos()
+	infos, err := resource.NewLocalBuilder().Unstructured().FilenameParam(false, &resource.FilenameOptions{Kustomize: folder}).Flatten().Do().
+		Infos()
 	objects := make([]*unstructured.Unstructured, len(infos))
 	for n, info := range infos {
 		objects[n] = info.Object.(*unstructured.Unstructured)
@@ -90,14 +91,16 @@ func TestEverythingIsInOneNamespace(t *testing.T) {
 		switch kind := object.GetKind(); {
 		case kind == "Namespace":
 			namespace = object.GetName()
-		case strings.HasPrefix(kind, "Cluster"), strings.HasSuffix(kind, "Definition"), strings.HasSuffix(kind, "WebhookConfiguration"), strings.HasPrefix(kind, "ValidatingAdmissionPolicy"):
+		case strings.HasPrefix(kind, "Cluster"), strings.HasSuffix(kind, "Definition"), strings.HasSuffix(kind, "WebhookConfiguration"),
+			strings.HasPrefix(kind, "ValidatingAdmissionPolicy"):
 			continue
 		}
 		if namespace != "swarm" {
 			t.Errorf("%s %q is in namespace %q", object.GetKind(), object.GetName(), namespace)
 		}
 	}
-	cluster, own := devObject[rbacv1.ClusterRoleBinding](t, "ClusterRoleBinding", "swarm-operator"), devObject[rbacv1.RoleBinding](t, "RoleBinding", "swarm-operator")
+	cluster, own := devObject[rbacv1.ClusterRoleBinding](t, "ClusterRoleBinding", "swarm-operator"), devObject[rbacv1.RoleBinding](t,
+		"RoleBinding", "swarm-operator")
 	for _, subject := range slices.Concat(cluster.Subjects, own.Subjects) {
 		if subject.Namespace != "swarm" {
 			t.Errorf("the rights are for %s in %q", subject.Name, subject.Namespace)
@@ -137,10 +140,12 @@ func TestWorkersFitTheirPool(t *testing.T) {
 	if workers.Labels[v1alpha1.LabelPool] != "swarm-worker" || container.Name != "swarm-worker" || *workers.Spec.Replicas != 2 {
 		t.Errorf("labels %v, container %q, replicas %d", workers.Labels, container.Name, *workers.Spec.Replicas)
 	}
-	if mount := container.VolumeMounts[0]; spec.Volumes[0].ConfigMap.Name != workers.Name+"-config" || mount.MountPath != "/app/config" || mount.SubPath != "" {
+	if mount := container.VolumeMounts[0]; spec.Volumes[0].ConfigMap.Name != workers.Name+"-config" || mount.MountPath != "/app/config" ||
+		mount.SubPath != "" {
 		t.Errorf("mounts %s at %+v", spec.Volumes[0].ConfigMap.Name, mount)
 	}
-	if path := spec.Volumes[1].DownwardAPI.Items[0].FieldRef.FieldPath; path != "metadata.annotations['"+v1alpha1.AnnotationConfigVersion+"']" {
+	if path := spec.Volumes[1].DownwardAPI.Items[0].FieldRef.FieldPath; path != "metadata.annotations['"+v1alpha1.AnnotationConfigVersion+
+		"']" {
 		t.Errorf("mounts %s", path)
 	}
 	policy := devObject[networkingv1.NetworkPolicy](t, "NetworkPolicy", "swarm-operator")

@@ -80,7 +80,8 @@ func TestMonitoringVerifiesTheOperatorWithAMetricsToken(t *testing.T) {
 	}
 	tls := endpoint.TLSConfig
 	bundle := tls.CA.ConfigMap
-	if tls.InsecureSkipVerify || tls.ServerName != "swarm-operator-metrics.elsewhere.svc" || bundle.Name != certs.ConfigMapName || bundle.Key != "ca.crt" {
+	if tls.InsecureSkipVerify || tls.ServerName != "swarm-operator-metrics.elsewhere.svc" || bundle.Name != certs.ConfigMapName ||
+		bundle.Key != "ca.crt" {
 		t.Errorf("verifies by %+v", tls)
 	}
 	credentials := endpoint.Authorization.Credentials
@@ -115,7 +116,8 @@ func TestAlertsNameInstalledObjects(t *testing.T) {
 		t.Fatalf("got %v", alerts)
 	}
 	text := string(readFile(t, "deploy", "kustomize", "components", "monitoring", "rules.yaml"))
-	installedMatchers := []string{`job="swarm-operator-metrics"`, `name="swarm-operator"`, `name="pods.swarm.io"`, `name="` + webhookconfig.SpreadWebhook + `"`}
+	installedMatchers := []string{`job="swarm-operator-metrics"`, `name="swarm-operator"`, `name="pods.swarm.io"`,
+		`name="` + webhookconfig.SpreadWebhook + `"`}
 	for _, said := range regexp.MustCompile(`\b(job|name)="[^"]*"`).FindAllString(text, -1) {
 		if !slices.Contains(installedMatchers, said) {
 			t.Errorf("an alert goes by %s", said)
@@ -126,7 +128,8 @@ func TestAlertsNameInstalledObjects(t *testing.T) {
 			t.Errorf("no alert goes by %s", name)
 		}
 	}
-	if service := selectedService(t, labels.SelectorFromSet(labels.Set{"app.kubernetes.io/component": "metrics"})); installedMatchers[0] != `job="`+service.Name+`"` {
+	if service := selectedService(t,
+		labels.SelectorFromSet(labels.Set{"app.kubernetes.io/component": "metrics"})); installedMatchers[0] != `job="`+service.Name+`"` {
 		t.Errorf("the job is named after the Service %s", service.Name)
 	}
 }

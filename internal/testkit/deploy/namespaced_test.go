@@ -51,7 +51,8 @@ func objectsOfKind[T any](t *testing.T, objects []*unstructured.Unstructured, ki
 }
 
 func TestTenantsApplyNothingOfTheCluster(t *testing.T) {
-	namespaced := []string{"ConfigMap", "Deployment", "NetworkPolicy", "PodDisruptionBudget", "Role", "RoleBinding", "Service", "ServiceAccount"}
+	namespaced := []string{"ConfigMap", "Deployment", "NetworkPolicy", "PodDisruptionBudget", "Role", "RoleBinding", "Service",
+		"ServiceAccount"}
 	for namespace, objects := range tenantInstallations(t) {
 		for _, object := range objects {
 			if !slices.Contains(namespaced, object.GetKind()) || object.GetNamespace() != namespace {
@@ -70,7 +71,8 @@ func TestTenantsBindTheirOwnOperator(t *testing.T) {
 			t.Errorf("%s: nothing is bound", namespace)
 		}
 		for _, binding := range bindings {
-			if who := binding.Subjects; len(who) != 1 || who[0].Kind != "ServiceAccount" || who[0].Name != "swarm-operator" || who[0].Namespace != namespacesByOperator[namespace] {
+			if who := binding.Subjects; len(who) != 1 || who[0].Kind != "ServiceAccount" || who[0].Name != "swarm-operator" ||
+				who[0].Namespace != namespacesByOperator[namespace] {
 				t.Errorf("%s: %s is for %+v", namespace, binding.Name, who)
 			}
 			if binding.RoleRef.Kind != "Role" || binding.RoleRef.Name != binding.Name {
@@ -120,7 +122,8 @@ func namespacedRights(t *testing.T) []Right {
 	return SortRights(rights)
 }
 
-// documentedMissingRights returns what an operator for one namespace cannot do according to docs/reference/rbac.md: rows of what, verbs, and what that costs.
+// documentedMissingRights returns what an operator for one namespace cannot do according to docs/reference/rbac.md: rows of what, verbs,
+// and what that costs.
 func documentedMissingRights(text string) map[Right]string {
 	_, section, _ := strings.Cut(text, "## For one namespace")
 	consequences := map[Right]string{}
@@ -160,7 +163,8 @@ func subtractRights(right Right, others []Right) Right {
 	for _, other := range others {
 		if other.Scope == right.Scope && other.Resource == right.Resource {
 			kept := strings.Split(other.Verbs, ", ")
-			right.Verbs = strings.Join(slices.DeleteFunc(strings.Split(right.Verbs, ", "), func(verb string) bool { return slices.Contains(kept, verb) }), ", ")
+			right.Verbs = strings.Join(slices.DeleteFunc(strings.Split(right.Verbs, ", "),
+				func(verb string) bool { return slices.Contains(kept, verb) }), ", ")
 		}
 	}
 	return right

@@ -18,7 +18,8 @@ const (
 )
 
 // operations are what admission calls the verbs that write.
-var operations = map[string]string{"create": "CREATE", "update": "UPDATE", "patch": "UPDATE", "delete": "DELETE", "deletecollection": "DELETE"}
+var operations = map[string]string{"create": "CREATE", "update": "UPDATE", "patch": "UPDATE", "delete": "DELETE",
+	"deletecollection": "DELETE"}
 
 // notAdmitted are rights whose use no policy sees.
 var notAdmitted = map[string]string{
@@ -27,8 +28,8 @@ var notAdmitted = map[string]string{
 	"swarms.swarm.io/finalizers":                "is only ever asked for by OwnerReferencesPermissionEnforcement",
 }
 
-// writeOperations returns the rights of a role as the fence writes them, such as "CREATE pods/eviction". Verbs that are no writes of an object, such
-// as impersonate, are returned unchanged, so that no fence can name them.
+// writeOperations returns the rights of a role as the fence writes them, such as "CREATE pods/eviction". Verbs that are no writes of an
+// object, such as impersonate, are returned unchanged, so that no fence can name them.
 func writeOperations(rights []Right) []string {
 	var lines []string
 	for _, right := range rights {

@@ -95,7 +95,8 @@ func (c *AgentSet) watch(ctx context.Context) error {
 			list.LabelSelector = v1alpha1.LabelSwarm
 		}
 	}
-	c.informers = informers.NewSharedInformerFactoryWithOptions(c.api, 0, informers.WithNamespace(c.options.Namespace), informers.WithTweakListOptions(ofSwarms))
+	c.informers = informers.NewSharedInformerFactoryWithOptions(c.api, 0, informers.WithNamespace(c.options.Namespace),
+		informers.WithTweakListOptions(ofSwarms))
 	_, configs := c.informers.Core().V1().ConfigMaps().Informer().AddEventHandler(addOrUpdateHandler(c.writeCA))
 	_, pods := c.informers.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(pod any) { c.ensureAgent(ctx, pod.(*corev1.Pod)) },
@@ -110,7 +111,8 @@ func (c *AgentSet) watch(ctx context.Context) error {
 }
 
 func addOrUpdateHandler[T any](there func(T)) cache.ResourceEventHandlerFuncs {
-	return cache.ResourceEventHandlerFuncs{AddFunc: func(made any) { there(made.(T)) }, UpdateFunc: func(_, changed any) { there(changed.(T)) }}
+	return cache.ResourceEventHandlerFuncs{AddFunc: func(made any) { there(made.(T)) },
+		UpdateFunc: func(_, changed any) { there(changed.(T)) }}
 }
 
 // ensureAgent has an agent for a pod that runs, and for no other.

@@ -29,7 +29,8 @@ type Entry struct {
 }
 
 func (e Entry) String() string {
-	return fmt.Sprintf("%s of %s, attempt %d, epoch %d.%d, on %s at %s", e.Event, e.Task, e.Attempt, e.Epoch>>32, e.Epoch&(1<<32-1), e.Agent, e.Time.Format("15:04:05.000"))
+	return fmt.Sprintf("%s of %s, attempt %d, epoch %d.%d, on %s at %s", e.Event, e.Task, e.Attempt, e.Epoch>>32, e.Epoch&(1<<32-1), e.Agent,
+		e.Time.Format("15:04:05.000"))
 }
 
 // A Journal is what agents have noted, in the order of time.

@@ -24,15 +24,20 @@ func TestVerify(t *testing.T) {
 		journal Journal
 		want    string
 	}{
-		"nothing":            {nil, ""},
-		"one after another":  {Journal{entryAt(0, "start", "a", 1), entryAt(1, "finish", "a", 1), entryAt(1, "start", "a", 2), entryAt(2, "finish", "a", 2)}, ""},
-		"different tasks":    {Journal{entryAt(0, "start", "a", 2), entryAt(1, "start", "b", 1), entryAt(2, "finish", "a", 2)}, ""},
-		"different items":    {Journal{withItem(entryAt(0, "start", "a", 2), 0), withItem(entryAt(1, "start", "a", 1), 1)}, ""},
-		"overlap":            {Journal{entryAt(0, "start", "a", 1), entryAt(1, "start", "a", 2), entryAt(2, "finish", "a", 1)}, "two attempts at once"},
-		"never finished":     {Journal{entryAt(0, "start", "a", 1), entryAt(9, "start", "a", 2)}, "two attempts at once"},
-		"the same epoch":     {Journal{entryAt(0, "start", "a", 1), entryAt(1, "finish", "a", 1), entryAt(2, "start", "a", 1)}, "epochs do not grow"},
-		"an earlier epoch":   {Journal{entryAt(0, "start", "a", 5), entryAt(1, "finish", "a", 5), entryAt(2, "start", "a", 4)}, "epochs do not grow"},
-		"finish of an other": {Journal{entryAt(0, "start", "a", 2), entryAt(1, "finish", "a", 1), entryAt(2, "start", "a", 3)}, "two attempts at once"},
+		"nothing": {nil, ""},
+		"one after another": {Journal{entryAt(0, "start", "a", 1), entryAt(1, "finish", "a", 1), entryAt(1, "start", "a", 2),
+			entryAt(2, "finish", "a", 2)}, ""},
+		"different tasks": {Journal{entryAt(0, "start", "a", 2), entryAt(1, "start", "b", 1), entryAt(2, "finish", "a", 2)}, ""},
+		"different items": {Journal{withItem(entryAt(0, "start", "a", 2), 0), withItem(entryAt(1, "start", "a", 1), 1)}, ""},
+		"overlap": {Journal{entryAt(0, "start", "a", 1), entryAt(1, "start", "a", 2), entryAt(2, "finish", "a", 1)},
+			"two attempts at once"},
+		"never finished": {Journal{entryAt(0, "start", "a", 1), entryAt(9, "start", "a", 2)}, "two attempts at once"},
+		"the same epoch": {Journal{entryAt(0, "start", "a", 1), entryAt(1, "finish", "a", 1), entryAt(2, "start", "a", 1)},
+			"epochs do not grow"},
+		"an earlier epoch": {Journal{entryAt(0, "start", "a", 5), entryAt(1, "finish", "a", 5), entryAt(2, "start", "a", 4)},
+			"epochs do not grow"},
+		"finish of an other": {Journal{entryAt(0, "start", "a", 2), entryAt(1, "finish", "a", 1), entryAt(2, "start", "a", 3)},
+			"two attempts at once"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := c.journal.Verify()

@@ -15,10 +15,11 @@ func TestVerify(t *testing.T) {
 		journal Journal
 		want    string
 	}{
-		"nothing":                {nil, ""},
-		"one after another":      {Journal{newEntry(0, started, "a"), newEntry(0, stopped, "a"), newEntry(1, started, "a")}, ""},
-		"different jobs":         {Journal{newEntry(0, started, "a"), newEntry(1, started, "b")}, ""},
-		"after the process":      {Journal{newEntry(0, started, "a"), newEntry(0, started, "b"), newEntry(0, exited, ""), newEntry(1, started, "a"), newEntry(1, started, "b")}, ""},
+		"nothing":           {nil, ""},
+		"one after another": {Journal{newEntry(0, started, "a"), newEntry(0, stopped, "a"), newEntry(1, started, "a")}, ""},
+		"different jobs":    {Journal{newEntry(0, started, "a"), newEntry(1, started, "b")}, ""},
+		"after the process": {Journal{newEntry(0, started, "a"), newEntry(0, started, "b"), newEntry(0, exited, ""),
+			newEntry(1, started, "a"), newEntry(1, started, "b")}, ""},
 		"overlap":                {Journal{newEntry(0, started, "a"), newEntry(1, started, "a"), newEntry(0, stopped, "a")}, "two owners"},
 		"twice by the same":      {Journal{newEntry(0, started, "a"), newEntry(0, started, "a")}, "two owners"},
 		"another has stopped":    {Journal{newEntry(0, started, "a"), newEntry(1, stopped, "a"), newEntry(2, started, "a")}, "two owners"},
@@ -35,7 +36,8 @@ func TestVerify(t *testing.T) {
 
 func TestRunning(t *testing.T) {
 	journal := Journal{
-		newEntry(0, started, "b"), newEntry(0, started, "a"), newEntry(1, started, "c"), newEntry(1, stopped, "c"), newEntry(2, started, "d"), newEntry(2, exited, ""), newEntry(1, started, "d"),
+		newEntry(0, started, "b"), newEntry(0, started, "a"), newEntry(1, started, "c"), newEntry(1, stopped, "c"), newEntry(2, started, "d"),
+		newEntry(2, exited, ""), newEntry(1, started, "d"),
 	}
 	want := map[string][]string{"w-0": {"a", "b"}, "w-1": {"d"}}
 	if got := journal.Running(); !reflect.DeepEqual(got, want) {
@@ -45,7 +47,8 @@ func TestRunning(t *testing.T) {
 
 func TestDeadProcessesAreNotRecorded(t *testing.T) {
 	var all entryLog
-	for _, entry := range []Entry{newEntry(0, started, "a"), newEntry(0, exited, ""), newEntry(0, stopped, "a"), newEntry(0, started, "b"), newEntry(1, started, "a")} {
+	for _, entry := range []Entry{newEntry(0, started, "a"), newEntry(0, exited, ""), newEntry(0, stopped, "a"), newEntry(0, started, "b"),
+		newEntry(1, started, "a")} {
 		all.add(entry)
 	}
 	if got := all.inNamespace(""); len(got) != 3 || got.Verify() != nil || !all.isDead(0) || all.isDead(1) {

@@ -73,7 +73,8 @@ func (p *process) Stop(_ context.Context, job string) error {
 func (p *process) leaseRecords() lease.Store {
 	web := *p.worker.set.httpClient
 	web.Transport = cuttableTransport{p.worker.set.httpClient.Transport, func() bool { return p.worker.disconnected.Load() || p.isDead() }}
-	return &lease.API{Client: &web, Server: p.worker.set.cluster.Host, Namespace: p.worker.namespace, Pod: p.worker.name, UID: string(p.worker.uid)}
+	return &lease.API{Client: &web, Server: p.worker.set.cluster.Host, Namespace: p.worker.namespace, Pod: p.worker.name,
+		UID: string(p.worker.uid)}
 }
 
 // cuttableTransport is a way to the API server that can be cut.

@@ -46,7 +46,8 @@ type Worker struct {
 }
 
 func newWorker(g *WorkerSet, pod *corev1.Pod) *Worker {
-	w := &Worker{set: g, namespace: pod.Namespace, name: pod.Name, uid: pod.UID, folder: filepath.Join(g.folder, string(pod.UID)), configVersion: requestedVersion(pod)}
+	w := &Worker{set: g, namespace: pod.Namespace, name: pod.Name, uid: pod.UID, folder: filepath.Join(g.folder, string(pod.UID)),
+		configVersion: requestedVersion(pod)}
 	for _, volume := range pod.Spec.Volumes {
 		if volume.ConfigMap != nil {
 			w.config = volume.ConfigMap.Name

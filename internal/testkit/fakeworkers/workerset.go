@@ -99,7 +99,8 @@ func Start(ctx context.Context, cluster *rest.Config, log *slog.Logger) (*Worker
 	}
 	ctx, leave := context.WithCancel(ctx)
 	log = cmp.Or(log, slog.New(slog.NewTextHandler(io.Discard, nil)))
-	workers := &WorkerSet{api: api, cluster: config, httpClient: httpClient, log: log, folder: folder, cancel: leave, workers: map[types.UID]*Worker{}}
+	workers := &WorkerSet{api: api, cluster: config, httpClient: httpClient, log: log, folder: folder, cancel: leave,
+		workers: map[types.UID]*Worker{}}
 	if err := workers.watch(ctx); err != nil {
 		leave()
 		return nil, fmt.Errorf("start gang: %w", err)

@@ -24,7 +24,8 @@ type History[V comparable] struct {
 }
 
 // Watch records a field of the object, which may not exist yet, until the spec or the container that it is called for ends.
-func Watch[T client.Object, V comparable](ctx context.Context, api client.WithWatch, list client.ObjectList, object T, field func(T) V) *History[V] {
+func Watch[T client.Object, V comparable](ctx context.Context, api client.WithWatch, list client.ObjectList, object T,
+	field func(T) V) *History[V] {
 	GinkgoHelper()
 	h := &History[V]{}
 	nameSelector := &client.ListOptions{Raw: &metav1.ListOptions{FieldSelector: "metadata.name=" + object.GetName()}}

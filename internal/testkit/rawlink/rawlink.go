@@ -77,7 +77,8 @@ func (p *Agent) ConnectWithToken(ctx context.Context, token string) (Stream, err
 	dial := func(ctx context.Context, address string) (net.Conn, error) {
 		return p.Dialer().DialContext(ctx, "tcp", address)
 	}
-	connection, err := grpc.NewClient("passthrough:///"+p.Config.Addresses[0], grpc.WithTransportCredentials(creds), grpc.WithContextDialer(dial))
+	connection, err := grpc.NewClient("passthrough:///"+p.Config.Addresses[0], grpc.WithTransportCredentials(creds),
+		grpc.WithContextDialer(dial))
 	if err != nil {
 		return Stream{}, fmt.Errorf("dial the link: %w", err)
 	}

@@ -34,14 +34,16 @@ func (g *Generator) integer(schema apiextensionsv1.JSONSchemaProps) int64 {
 // intOrString makes a quantity where the pattern is that of one, and else what ports and percentages are made of.
 func (g *Generator) intOrString(schema apiextensionsv1.JSONSchemaProps) any {
 	if strings.Contains(schema.Pattern, "[KMGTPE]i") {
-		return pick[any](g.rand, "1", "100m", "1Gi", "1000m", "0.5", "1e3", "0", "-1", "1500Mi", "9223372036854775807", "1n", int64(1), int64(0), int64(-5))
+		return pick[any](g.rand, "1", "100m", "1Gi", "1000m", "0.5", "1e3", "0", "-1", "1500Mi", "9223372036854775807", "1n", int64(1), int64(0),
+			int64(-5))
 	}
 	return pick[any](g.rand, int64(0), int64(1), int64(80), int64(-1), int64(70000), "http", "80", "25%", "", "a_b")
 }
 
 // oddStrings are strings for fields that accept every one.
 var oddStrings = []string{
-	"", " ", "a", "a", "a1", "web", "x-y", "UPPER", "a b", "-", "0", "true", "null", "../../etc/passwd", "/", "/a/b", "$(NAME)", "{{.}}", "a\nb", "ünïcode", "a=b",
+	"", " ", "a", "a", "a1", "web", "x-y", "UPPER", "a b", "-", "0", "true", "null", "../../etc/passwd", "/", "/a/b", "$(NAME)", "{{.}}",
+	"a\nb", "ünïcode", "a=b",
 	"example.com/x", "localhost:1", "10.0.0.1", strings.Repeat("a", 64), strings.Repeat("b.", 120) + "b", strings.Repeat("c", 1000),
 }
 

@@ -1,5 +1,5 @@
-// Package schemafuzz makes random values from the OpenAPI schema of a CustomResourceDefinition: values that the schema accepts, with a preference for
-// its bounds. It does not evaluate CEL rules; a Rule can repair what they would refuse.
+// Package schemafuzz makes random values from the OpenAPI schema of a CustomResourceDefinition: values that the schema accepts, with a
+// preference for its bounds. It does not evaluate CEL rules; a Rule can repair what they would refuse.
 //
 // The same seed and schema always give the same values.
 package schemafuzz

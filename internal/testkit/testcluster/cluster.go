@@ -1,5 +1,5 @@
-// Package testcluster is the cluster that KUBECONFIG names, and the operator that is installed there, as suites see them: how they reach it, what
-// a user types, which replica leads, and what to show of a spec that has failed.
+// Package testcluster is the cluster that KUBECONFIG names, and the operator that is installed there, as suites see them: how they reach
+// it, what a user types, which replica leads, and what to show of a spec that has failed.
 //
 // It is for suites three folders below the root, while Ginkgo runs them: what cannot be done fails the spec. It remembers nothing between
 // calls, and what it makes in a cluster goes when the spec ends.

@@ -49,7 +49,8 @@ func (c Cluster) LeaderPod(ctx context.Context) string {
 // LeaseHolder is the process of the operator that leads, "" when none does.
 func (c Cluster) LeaseHolder(ctx context.Context) string {
 	lease := &coordinationv1.Lease{}
-	if err := c.API.Get(ctx, client.ObjectKey{Namespace: SystemNamespace, Name: operatorName}, lease); err != nil || lease.Spec.HolderIdentity == nil {
+	if err := c.API.Get(ctx, client.ObjectKey{Namespace: SystemNamespace, Name: operatorName}, lease); err != nil ||
+		lease.Spec.HolderIdentity == nil {
 		return ""
 	}
 	return *lease.Spec.HolderIdentity

@@ -23,7 +23,8 @@ func TestLeaderIsAPod(t *testing.T) {
 	}{
 		"no Lease": {fakeCluster(), ""},
 		"released": {fakeCluster(&coordinationv1.Lease{ObjectMeta: meta}), ""},
-		"held":     {fakeCluster(&coordinationv1.Lease{ObjectMeta: meta, Spec: coordinationv1.LeaseSpec{HolderIdentity: new("swarm-operator-7d-x_2b")}}), "swarm-operator-7d-x"},
+		"held": {fakeCluster(&coordinationv1.Lease{ObjectMeta: meta,
+			Spec: coordinationv1.LeaseSpec{HolderIdentity: new("swarm-operator-7d-x_2b")}}), "swarm-operator-7d-x"},
 	} {
 		if got := c.cluster.LeaderPod(t.Context()); got != c.leader {
 			t.Errorf("%s: got %q", reason, got)
@@ -37,7 +38,8 @@ func TestReplicasAreThoseOfTheDeployment(t *testing.T) {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels}}
 	}
 	cluster := fakeCluster(
-		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: SystemNamespace, Name: operatorName}, Spec: appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: owned}}},
+		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: SystemNamespace, Name: operatorName},
+			Spec: appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: owned}}},
 		pod(SystemNamespace, "one", owned), pod(SystemNamespace, "another", nil), pod("elsewhere", "one", owned),
 	)
 	if pods, err := cluster.OperatorPods(t.Context()); err != nil || len(pods) != 1 || pods[0].Name != "one" {

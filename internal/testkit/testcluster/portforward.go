@@ -16,7 +16,8 @@ var forwardingLine = regexp.MustCompile(`Forwarding from (127\.0\.0\.1:\d+)`)
 // PortForward is a local address that leads to a port of the installed operator until the spec ends.
 func PortForward(target, port string) string {
 	GinkgoHelper()
-	session, err := gexec.Start(exec.Command("kubectl", "port-forward", "--namespace", SystemNamespace, target, ":"+port), GinkgoWriter, GinkgoWriter)
+	session, err := gexec.Start(exec.Command("kubectl", "port-forward", "--namespace", SystemNamespace, target, ":"+port), GinkgoWriter,
+		GinkgoWriter)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { session.Kill().Wait() })
 	Eventually(session.Out).WithTimeout(20 * time.Second).Should(gbytes.Say(forwardingLine.String()))

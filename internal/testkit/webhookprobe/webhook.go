@@ -1,5 +1,5 @@
-// Package webhookprobe is the operator's webhook as the API server sees it: which CA it trusts, which certificate each replica shows, how often it
-// went on without an answer, and whether pods are placed while certificates change.
+// Package webhookprobe is the operator's webhook as the API server sees it: which CA it trusts, which certificate each replica shows, how
+// often it went on without an answer, and whether pods are placed while certificates change.
 //
 // It is for suites, while Ginkgo runs them, on our own cluster, where this machine reaches pods. It only reads and sends dry runs: no pod
 // is created, and of workloads only one that is paused. Only ExtendTimeout changes what is installed.
@@ -129,7 +129,8 @@ func (g Webhook) AdmitsPlaced(ctx context.Context, deployment *appsv1.Deployment
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: deployment.Namespace, GenerateName: deployment.Name + "-abc-", Labels: labels,
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: deployment.Name + "-abc", UID: "nobodys", Controller: new(true)}},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: deployment.Name + "-abc", UID: "nobodys",
+				Controller: new(true)}},
 		},
 		Spec: *deployment.Spec.Template.Spec.DeepCopy(),
 	}
@@ -140,5 +141,6 @@ func (g Webhook) AdmitsPlaced(ctx context.Context, deployment *appsv1.Deployment
 // IsPlaced reports whether the webhook placed a pod: it set a class, and the nodes that the pod needs.
 func IsPlaced(pod *corev1.Pod) bool {
 	affinity := pod.Spec.Affinity
-	return affinity != nil && affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil && pod.Annotations[v1alpha1.SpreadClass.Key(v1alpha1.Prefix)] != ""
+	return affinity != nil && affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil &&
+		pod.Annotations[v1alpha1.SpreadClass.Key(v1alpha1.Prefix)] != ""
 }

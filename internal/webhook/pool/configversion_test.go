@@ -39,15 +39,20 @@ func TestNewPodNamesTheVersionOfItsList(t *testing.T) {
 		want   string
 	}{
 		{"its list", workerPod("worker-0", "StatefulSet", "worker"), shared, publishedConfig("worker-config", publishedLists), "", "5"},
-		{"its own ConfigMap", workerPod("worker-0", "StatefulSet", "worker"), own, publishedConfig("worker-config-worker-0", publishedLists), "", "5"},
-		{"no list any more: an earlier file may have one", workerPod("worker-1", "StatefulSet", "worker"), shared, publishedConfig("worker-config", publishedLists), "", "7"},
-		{"the template has a lower one", workerPod("worker-0", "StatefulSet", "worker"), shared, publishedConfig("worker-config", publishedLists), "2", "5"},
-		{"the template has a higher one", workerPod("worker-0", "StatefulSet", "worker"), shared, publishedConfig("worker-config", publishedLists), "9", "9"},
+		{"its own ConfigMap", workerPod("worker-0", "StatefulSet", "worker"), own, publishedConfig("worker-config-worker-0", publishedLists), "",
+			"5"},
+		{"no list any more: an earlier file may have one", workerPod("worker-1", "StatefulSet", "worker"), shared,
+			publishedConfig("worker-config", publishedLists), "", "7"},
+		{"the template has a lower one", workerPod("worker-0", "StatefulSet", "worker"), shared, publishedConfig("worker-config", publishedLists),
+			"2", "5"},
+		{"the template has a higher one", workerPod("worker-0", "StatefulSet", "worker"), shared,
+			publishedConfig("worker-config", publishedLists), "9", "9"},
 		{"nothing is published", workerPod("worker-0", "StatefulSet", "worker"), shared, publishedConfig("other", publishedLists), "", ""},
 		{"a placeholder", workerPod("worker-0", "StatefulSet", "worker"), shared, publishedConfig("worker-config", ""), "", ""},
 		{"not the pool's", workerPod("worker-0", "StatefulSet", "worker"), shared, foreign, "", ""},
 		{"not to be read", workerPod("worker-0", "StatefulSet", "worker"), shared, publishedConfig("worker-config", "a: [b"), "", ""},
-		{"another workload's pod", workerPod("other-0", "StatefulSet", "other"), shared, publishedConfig("worker-config", publishedLists), "", ""},
+		{"another workload's pod", workerPod("other-0", "StatefulSet", "other"), shared, publishedConfig("worker-config", publishedLists), "",
+			""},
 		{"a pod without a name", workerPod("", "StatefulSet", "worker"), shared, publishedConfig("worker-config", publishedLists), "", ""},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
@@ -77,7 +82,8 @@ func TestPodIsRefusedWhileItsListCannotBeRead(t *testing.T) {
 	}
 	reader := newTestClient(t, interceptor.Funcs{Get: get})
 	answer := review(t, reader, "default", workerPod("worker-0", "StatefulSet", "worker", configMapVolume("worker-config", nil)), false)
-	if answer.Allowed || answer.Result.Code != http.StatusInternalServerError || !strings.Contains(answer.Result.Message, `read ConfigMap "worker-config-worker-0": no answer`) {
+	if answer.Allowed || answer.Result.Code != http.StatusInternalServerError ||
+		!strings.Contains(answer.Result.Message, `read ConfigMap "worker-config-worker-0": no answer`) {
 		t.Errorf("got %+v", answer.Result)
 	}
 }

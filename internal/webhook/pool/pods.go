@@ -60,7 +60,8 @@ func (p podDefaulter) Default(ctx context.Context, pod *corev1.Pod) error {
 	pool := &v1alpha1.WorkerPool{}
 	switch err := p.reader.Get(ctx, client.ObjectKey{Namespace: request.Namespace, Name: name}, pool); {
 	case apierrors.IsNotFound(err):
-		return fmt.Errorf("there is no WorkerPool %q in namespace %q: create it first, or take the label %s off the pod's template", name, request.Namespace, v1alpha1.LabelPool)
+		return fmt.Errorf("there is no WorkerPool %q in namespace %q: create it first, or take the label %s off the pod's template", name,
+			request.Namespace, v1alpha1.LabelPool)
 	case err != nil:
 		return readError("WorkerPool", name, err)
 	}

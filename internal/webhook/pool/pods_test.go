@@ -86,7 +86,8 @@ func TestPodsAreAnswered(t *testing.T) {
 
 // Fields that this program does not know are preserved.
 func TestOnlyTheVolumeIsPatched(t *testing.T) {
-	answer := review(t, newTestClient(t, interceptor.Funcs{}), "default", workerPod("worker-0", "StatefulSet", "worker", emptyDirVolume, configMapVolume("worker-config", nil)), false)
+	answer := review(t, newTestClient(t, interceptor.Funcs{}), "default",
+		workerPod("worker-0", "StatefulSet", "worker", emptyDirVolume, configMapVolume("worker-config", nil)), false)
 	var patches []struct{ Path string }
 	if err := json.Unmarshal(answer.Patch, &patches); err != nil || len(patches) != 2 {
 		t.Errorf("got %s: %v", answer.Patch, err)
@@ -99,9 +100,10 @@ func TestOnlyTheVolumeIsPatched(t *testing.T) {
 }
 
 func TestReadFailureIsAnInternalError(t *testing.T) {
-	reader := newTestClient(t, interceptor.Funcs{Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
-		return errors.New("no cache yet")
-	}})
+	reader := newTestClient(t,
+		interceptor.Funcs{Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+			return errors.New("no cache yet")
+		}})
 	answer := review(t, reader, "default", workerPod("worker-0", "StatefulSet", "worker"), false)
 	if answer.Allowed || answer.Result.Code != http.StatusInternalServerError || !strings.Contains(answer.Result.Message, "no cache yet") {
 		t.Errorf("got %+v", answer.Result)

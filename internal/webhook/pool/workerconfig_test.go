@@ -14,7 +14,8 @@ import (
 // configMapVolume returns a volume of a ConfigMap.
 func configMapVolume(name string, optional *bool) corev1.Volume {
 	return corev1.Volume{Name: "v", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
-		LocalObjectReference: corev1.LocalObjectReference{Name: name}, Optional: optional, Items: []corev1.KeyToPath{{Key: "config.yml", Path: "config.yml"}},
+		LocalObjectReference: corev1.LocalObjectReference{Name: name}, Optional: optional,
+		Items: []corev1.KeyToPath{{Key: "config.yml", Path: "config.yml"}},
 	}}}
 }
 
@@ -22,7 +23,9 @@ func configMapVolume(name string, optional *bool) corev1.Volume {
 func projectedVolume(optional *bool, names ...string) corev1.Volume {
 	sources := []corev1.VolumeProjection{{DownwardAPI: &corev1.DownwardAPIProjection{}}}
 	for _, name := range names {
-		sources = append(sources, corev1.VolumeProjection{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: corev1.LocalObjectReference{Name: name}, Optional: optional}})
+		sources = append(sources,
+			corev1.VolumeProjection{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: corev1.LocalObjectReference{Name: name},
+				Optional: optional}})
 	}
 	return corev1.Volume{Name: "p", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: sources}}}
 }
@@ -37,12 +40,17 @@ func TestVolumesAreRedirected(t *testing.T) {
 		found     bool
 	}{
 		{"no volumes", nil, []corev1.Volume{}, false},
-		{"other volumes only", []corev1.Volume{emptyDirVolume, configMapVolume("other", nil)}, []corev1.Volume{emptyDirVolume, configMapVolume("other", nil)}, false},
-		{"a name that only begins alike", []corev1.Volume{configMapVolume("jobs-more", nil)}, []corev1.Volume{configMapVolume("jobs-more", nil)}, false},
-		{"one among others", []corev1.Volume{emptyDirVolume, configMapVolume(from, nil), configMapVolume("other", nil)}, []corev1.Volume{emptyDirVolume, configMapVolume(to, new(true)), configMapVolume("other", nil)}, true},
+		{"other volumes only", []corev1.Volume{emptyDirVolume, configMapVolume("other", nil)},
+			[]corev1.Volume{emptyDirVolume, configMapVolume("other", nil)}, false},
+		{"a name that only begins alike", []corev1.Volume{configMapVolume("jobs-more", nil)}, []corev1.Volume{configMapVolume("jobs-more", nil)},
+			false},
+		{"one among others", []corev1.Volume{emptyDirVolume, configMapVolume(from, nil), configMapVolume("other", nil)},
+			[]corev1.Volume{emptyDirVolume, configMapVolume(to, new(true)), configMapVolume("other", nil)}, true},
 		{"one that must be there", []corev1.Volume{configMapVolume(from, new(false))}, []corev1.Volume{configMapVolume(to, new(true))}, true},
-		{"twice", []corev1.Volume{configMapVolume(from, new(true)), configMapVolume(from, nil)}, []corev1.Volume{configMapVolume(to, new(true)), configMapVolume(to, new(true))}, true},
-		{"part of a projected one", []corev1.Volume{projectedVolume(new(true), "other", from)}, []corev1.Volume{projectedVolume(new(true), "other", to)}, true},
+		{"twice", []corev1.Volume{configMapVolume(from, new(true)), configMapVolume(from, nil)},
+			[]corev1.Volume{configMapVolume(to, new(true)), configMapVolume(to, new(true))}, true},
+		{"part of a projected one", []corev1.Volume{projectedVolume(new(true), "other", from)},
+			[]corev1.Volume{projectedVolume(new(true), "other", to)}, true},
 		{"a projected one of others", []corev1.Volume{projectedVolume(nil, "other")}, []corev1.Volume{projectedVolume(nil, "other")}, false},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
@@ -72,7 +80,8 @@ func workerPod(name, kind, owner string, volumes ...corev1.Volume) *corev1.Pod {
 func poolOf(kind v1alpha1.WorkloadKind, layout v1alpha1.ConfigLayout) *v1alpha1.WorkerPool {
 	return &v1alpha1.WorkerPool{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pool"},
-		Spec:       v1alpha1.WorkerPoolSpec{Workers: v1alpha1.WorkloadReference{Kind: kind, Name: "worker"}, Config: v1alpha1.PoolConfig{Layout: layout}},
+		Spec: v1alpha1.WorkerPoolSpec{Workers: v1alpha1.WorkloadReference{Kind: kind, Name: "worker"},
+			Config: v1alpha1.PoolConfig{Layout: layout}},
 	}
 }
 
@@ -85,14 +94,23 @@ func TestWorkersMountTheirConfig(t *testing.T) {
 		has    string // the ConfigMap that the volume names then
 		told   string
 	}{
-		{"a worker of its own list", workerPod("worker-0", "StatefulSet", "worker", configMapVolume("worker-config", nil)), poolOf(set, v1alpha1.LayoutPerWorker), "worker-config-worker-0", ""},
-		{"layout Shared", workerPod("worker-0", "StatefulSet", "worker", configMapVolume("worker-config", nil)), poolOf(set, v1alpha1.LayoutShared), "worker-config", ""},
-		{"another StatefulSet", workerPod("other-0", "StatefulSet", "other", configMapVolume("worker-config", nil)), poolOf(set, v1alpha1.LayoutPerWorker), "worker-config", ""},
-		{"another kind of the same name", workerPod("worker-x", "Job", "worker", configMapVolume("worker-config", nil)), poolOf(set, v1alpha1.LayoutPerWorker), "worker-config", ""},
-		{"a pod without an owner", &corev1.Pod{Spec: corev1.PodSpec{Volumes: []corev1.Volume{configMapVolume("worker-config", nil)}}}, poolOf(set, v1alpha1.LayoutPerWorker), "worker-config", ""},
-		{"a Deployment's pod", workerPod("", "ReplicaSet", "worker-abc", configMapVolume("worker-config", nil)), poolOf(deployment, v1alpha1.LayoutPerWorker), "worker-config", "use a StatefulSet, or a pool of layout Shared"},
-		{"another Deployment's pod", workerPod("", "ReplicaSet", "worker-more-abc", configMapVolume("worker-config", nil)), poolOf(deployment, v1alpha1.LayoutPerWorker), "worker-config", ""},
-		{"no volume of the list", workerPod("worker-0", "StatefulSet", "worker", configMapVolume("other", nil)), poolOf(set, v1alpha1.LayoutPerWorker), "other", `no volume of ConfigMap "worker-config": add it to the template of StatefulSet "worker"`},
+		{"a worker of its own list", workerPod("worker-0", "StatefulSet", "worker", configMapVolume("worker-config", nil)),
+			poolOf(set, v1alpha1.LayoutPerWorker), "worker-config-worker-0", ""},
+		{"layout Shared", workerPod("worker-0", "StatefulSet", "worker", configMapVolume("worker-config", nil)),
+			poolOf(set, v1alpha1.LayoutShared), "worker-config", ""},
+		{"another StatefulSet", workerPod("other-0", "StatefulSet", "other", configMapVolume("worker-config", nil)),
+			poolOf(set, v1alpha1.LayoutPerWorker), "worker-config", ""},
+		{"another kind of the same name", workerPod("worker-x", "Job", "worker", configMapVolume("worker-config", nil)),
+			poolOf(set, v1alpha1.LayoutPerWorker), "worker-config", ""},
+		{"a pod without an owner", &corev1.Pod{Spec: corev1.PodSpec{Volumes: []corev1.Volume{configMapVolume("worker-config", nil)}}},
+			poolOf(set, v1alpha1.LayoutPerWorker), "worker-config", ""},
+		{"a Deployment's pod", workerPod("", "ReplicaSet", "worker-abc", configMapVolume("worker-config", nil)),
+			poolOf(deployment, v1alpha1.LayoutPerWorker), "worker-config", "use a StatefulSet, or a pool of layout Shared"},
+		{"another Deployment's pod", workerPod("", "ReplicaSet", "worker-more-abc", configMapVolume("worker-config", nil)),
+			poolOf(deployment, v1alpha1.LayoutPerWorker), "worker-config", ""},
+		{"no volume of the list", workerPod("worker-0", "StatefulSet", "worker", configMapVolume("other", nil)),
+			poolOf(set, v1alpha1.LayoutPerWorker), "other",
+			`no volume of ConfigMap "worker-config": add it to the template of StatefulSet "worker"`},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
 			err := mountWorkerConfig(c.pod, c.pool)

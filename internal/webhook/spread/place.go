@@ -47,8 +47,8 @@ func requiredNodeSelector(pod *corev1.Pod) *corev1.NodeSelector {
 // A choice is what a node must fulfil to be of a class.
 type requirements []corev1.NodeSelectorRequirement
 
-// classAlternatives returns the alternatives that make a node belong to a class. A spot node has one of the labels; an on-demand node has none
-// of them, since many nodes have no label of any class.
+// classAlternatives returns the alternatives that make a node belong to a class. A spot node has one of the labels; an on-demand node has
+// none of them, since many nodes have no label of any class.
 func classAlternatives(settings snapshot.Settings, class split.Class) []requirements {
 	var spot []requirements
 	var onDemand requirements
@@ -64,7 +64,8 @@ func classAlternatives(settings snapshot.Settings, class split.Class) []requirem
 
 // ownRequirements returns everything that Place may have required of nodes.
 func ownRequirements(settings snapshot.Settings) requirements {
-	return slices.Concat(slices.Concat(classAlternatives(settings, split.Spot)...), slices.Concat(classAlternatives(settings, split.OnDemand)...))
+	return slices.Concat(slices.Concat(classAlternatives(settings, split.Spot)...),
+		slices.Concat(classAlternatives(settings, split.OnDemand)...))
 }
 
 type labelValues struct {
@@ -85,7 +86,8 @@ func groupByKey(labels []snapshot.Label) []labelValues {
 	return all
 }
 
-// removeRequirements removes our requirements from terms. A term that is then empty, or a duplicate of another, was created by us and is dropped.
+// removeRequirements removes our requirements from terms. A term that is then empty, or a duplicate of another, was created by us and is
+// dropped.
 func removeRequirements(terms []corev1.NodeSelectorTerm, own requirements) []corev1.NodeSelectorTerm {
 	var remaining []corev1.NodeSelectorTerm
 	for _, term := range terms {
@@ -116,7 +118,8 @@ func addAlternatives(terms []corev1.NodeSelectorTerm, alternatives []requirement
 			continue
 		}
 		for _, alternative := range alternatives {
-			all = append(all, corev1.NodeSelectorTerm{MatchExpressions: slices.Concat(term.MatchExpressions, alternative), MatchFields: term.MatchFields})
+			all = append(all, corev1.NodeSelectorTerm{MatchExpressions: slices.Concat(term.MatchExpressions, alternative),
+				MatchFields: term.MatchFields})
 		}
 	}
 	return all
@@ -139,7 +142,8 @@ func annotate(pod *corev1.Pod, class split.Class, number int, settings snapshot.
 		pod.Annotations = map[string]string{}
 	}
 	owner, _ := workload.OwnerOf(pod)
-	if cost, found := pod.Annotations[corev1.PodDeletionCost]; owner.Kind == v1alpha1.WorkloadDeployment && (!found || cost == previousDeletionCost(pod, settings)) {
+	if cost, found := pod.Annotations[corev1.PodDeletionCost]; owner.Kind == v1alpha1.WorkloadDeployment &&
+		(!found || cost == previousDeletionCost(pod, settings)) {
 		pod.Annotations[corev1.PodDeletionCost] = strconv.Itoa(-number)
 	}
 	pod.Annotations[settings.Key(v1alpha1.SpreadNumber)] = strconv.Itoa(number)

@@ -23,8 +23,9 @@ const preemptible = "cloud.example/preemptible"
 // multiLabelSettings has two keys for spot nodes, one of them with two values.
 func multiLabelSettings() snapshot.Settings {
 	return snapshot.Settings{
-		Prefix:   "spread.example/",
-		Spot:     []snapshot.Label{{Key: build.CapacityType, Value: "spot"}, {Key: preemptible, Value: "true"}, {Key: build.CapacityType, Value: "preemptible"}},
+		Prefix: "spread.example/",
+		Spot: []snapshot.Label{{Key: build.CapacityType, Value: "spot"}, {Key: preemptible, Value: "true"},
+			{Key: build.CapacityType, Value: "preemptible"}},
 		OnDemand: []snapshot.Label{{Key: build.CapacityType, Value: "on-demand"}, {Key: build.CapacityType, Value: "reserved"}},
 	}
 }
@@ -44,7 +45,9 @@ func term(expressions ...corev1.NodeSelectorRequirement) corev1.NodeSelectorTerm
 // requiring returns a pod with node requirements of its owner.
 func requiring(terms ...corev1.NodeSelectorTerm) *corev1.Pod {
 	pod := build.Pod("", "abc", nil)
-	pod.Spec = corev1.PodSpec{Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms}}}}
+	pod.Spec = corev1.PodSpec{Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms},
+	}}}
 	return pod
 }
 
@@ -59,9 +62,11 @@ func TestNodesAreRequired(t *testing.T) {
 		return corev1.NodeSelectorTerm{MatchFields: of.MatchFields, MatchExpressions: slices.Concat(of.MatchExpressions, by)}
 	}
 	bare, halfway, further := requiring(), requiring(), requiring()
-	bare.Spec.Affinity, halfway.Spec.Affinity.NodeAffinity, further.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution = nil, nil, nil
+	bare.Spec.Affinity, halfway.Spec.Affinity.NodeAffinity = nil, nil
+	further.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution = nil
 	spot, onDemand := in(build.CapacityType, "spot"), notIn(build.CapacityType, "spot")
-	manySpot, manyOnDemand := in(build.CapacityType, "spot", "preemptible"), []corev1.NodeSelectorRequirement{notIn(build.CapacityType, "spot", "preemptible"), notIn(preemptible, "true")}
+	manySpot, manyOnDemand := in(build.CapacityType, "spot", "preemptible"),
+		[]corev1.NodeSelectorRequirement{notIn(build.CapacityType, "spot", "preemptible"), notIn(preemptible, "true")}
 	for _, c := range []struct {
 		reason   string
 		pod      *corev1.Pod
@@ -74,19 +79,27 @@ func TestNodesAreRequired(t *testing.T) {
 		{"nothing required", further, split.Spot, build.Settings(), []corev1.NodeSelectorTerm{term(spot)}},
 		{"an empty list", requiring(), split.OnDemand, build.Settings(), []corev1.NodeSelectorTerm{term(onDemand)}},
 		{"one term", requiring(term(zone, disk)), split.Spot, build.Settings(), []corev1.NodeSelectorTerm{term(zone, disk, spot)}},
-		{"alternatives", requiring(term(zone), term(disk)), split.OnDemand, build.Settings(), []corev1.NodeSelectorTerm{term(zone, onDemand), term(disk, onDemand)}},
+		{"alternatives", requiring(term(zone), term(disk)), split.OnDemand, build.Settings(),
+			[]corev1.NodeSelectorTerm{term(zone, onDemand), term(disk, onDemand)}},
 		{"a term of fields", requiring(named), split.Spot, build.Settings(), []corev1.NodeSelectorTerm{narrower(named, spot)}},
-		{"a term that matches no node", requiring(corev1.NodeSelectorTerm{}, term(zone)), split.Spot, build.Settings(), []corev1.NodeSelectorTerm{{}, term(zone, spot)}},
+		{"a term that matches no node", requiring(corev1.NodeSelectorTerm{}, term(zone)), split.Spot, build.Settings(),
+			[]corev1.NodeSelectorTerm{{}, term(zone, spot)}},
 		{"no term that matches a node", requiring(corev1.NodeSelectorTerm{}), split.Spot, build.Settings(), []corev1.NodeSelectorTerm{{}}},
-		{"several keys are alternatives", requiring(), split.Spot, multiLabelSettings(), []corev1.NodeSelectorTerm{term(manySpot), term(in(preemptible, "true"))}},
+		{"several keys are alternatives", requiring(), split.Spot, multiLabelSettings(),
+			[]corev1.NodeSelectorTerm{term(manySpot), term(in(preemptible, "true"))}},
 		{"several keys for each term", requiring(term(zone), named), split.Spot, multiLabelSettings(), []corev1.NodeSelectorTerm{
 			term(zone, manySpot), term(zone, in(preemptible, "true")), narrower(named, manySpot), narrower(named, in(preemptible, "true"))}},
-		{"none of several keys", requiring(term(zone), term(disk)), split.OnDemand, multiLabelSettings(), []corev1.NodeSelectorTerm{term(slices.Concat([]corev1.NodeSelectorRequirement{zone}, manyOnDemand)...), term(slices.Concat([]corev1.NodeSelectorRequirement{disk}, manyOnDemand)...)}},
+		{"none of several keys", requiring(term(zone), term(disk)), split.OnDemand, multiLabelSettings(),
+			[]corev1.NodeSelectorTerm{term(slices.Concat([]corev1.NodeSelectorRequirement{zone}, manyOnDemand)...),
+				term(slices.Concat([]corev1.NodeSelectorRequirement{disk}, manyOnDemand)...)}},
 		{"the same twice", requiring(term(zone), term(zone)), split.Spot, build.Settings(), []corev1.NodeSelectorTerm{term(zone, spot)}},
 		{"placed before", requiring(term(zone, spot)), split.Spot, build.Settings(), []corev1.NodeSelectorTerm{term(zone, spot)}},
-		{"placed for the other class before", requiring(term(zone, spot), term(disk, spot)), split.OnDemand, build.Settings(), []corev1.NodeSelectorTerm{term(zone, onDemand), term(disk, onDemand)}},
-		{"nothing but our own", requiring(term(manySpot), term(in(preemptible, "true"))), split.OnDemand, multiLabelSettings(), []corev1.NodeSelectorTerm{term(manyOnDemand...)}},
-		{"much like our own", requiring(term(in(build.CapacityType, "spot", "gold"))), split.Spot, build.Settings(), []corev1.NodeSelectorTerm{term(in(build.CapacityType, "spot", "gold"), spot)}},
+		{"placed for the other class before", requiring(term(zone, spot), term(disk, spot)), split.OnDemand, build.Settings(),
+			[]corev1.NodeSelectorTerm{term(zone, onDemand), term(disk, onDemand)}},
+		{"nothing but our own", requiring(term(manySpot), term(in(preemptible, "true"))), split.OnDemand, multiLabelSettings(),
+			[]corev1.NodeSelectorTerm{term(manyOnDemand...)}},
+		{"much like our own", requiring(term(in(build.CapacityType, "spot", "gold"))), split.Spot, build.Settings(),
+			[]corev1.NodeSelectorTerm{term(in(build.CapacityType, "spot", "gold"), spot)}},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
 			pod := c.pod.DeepCopy()
@@ -143,14 +156,21 @@ func TestPlacementAnnotations(t *testing.T) {
 		has, want map[string]string
 	}{
 		{"a Deployment's", v1alpha1.WorkloadDeployment, nil, map[string]string{number: "3", class: "spot", cost: "-3"}},
-		{"with others", v1alpha1.WorkloadDeployment, map[string]string{"a": "b"}, map[string]string{"a": "b", number: "3", class: "spot", cost: "-3"}},
+		{"with others", v1alpha1.WorkloadDeployment, map[string]string{"a": "b"},
+			map[string]string{"a": "b", number: "3", class: "spot", cost: "-3"}},
 		{"a StatefulSet's", v1alpha1.WorkloadStatefulSet, nil, map[string]string{number: "3", class: "spot"}},
-		{"a template with a cost of its own", v1alpha1.WorkloadDeployment, map[string]string{cost: "7"}, map[string]string{number: "3", class: "spot", cost: "7"}},
-		{"a template with a cost of 0", v1alpha1.WorkloadDeployment, map[string]string{cost: "0"}, map[string]string{number: "3", class: "spot", cost: "0"}},
-		{"a StatefulSet's with a cost of its own", v1alpha1.WorkloadStatefulSet, map[string]string{cost: "7"}, map[string]string{number: "3", class: "spot", cost: "7"}},
-		{"placed under another number before", v1alpha1.WorkloadDeployment, map[string]string{number: "5", class: "on-demand", cost: "-5"}, map[string]string{number: "3", class: "spot", cost: "-3"}},
-		{"placed before with a cost of its own", v1alpha1.WorkloadDeployment, map[string]string{number: "5", class: "on-demand", cost: "7"}, map[string]string{number: "3", class: "spot", cost: "7"}},
-		{"a template that pretends", v1alpha1.WorkloadDeployment, map[string]string{number: "first", class: "gold"}, map[string]string{number: "3", class: "spot", cost: "-3"}},
+		{"a template with a cost of its own", v1alpha1.WorkloadDeployment, map[string]string{cost: "7"},
+			map[string]string{number: "3", class: "spot", cost: "7"}},
+		{"a template with a cost of 0", v1alpha1.WorkloadDeployment, map[string]string{cost: "0"},
+			map[string]string{number: "3", class: "spot", cost: "0"}},
+		{"a StatefulSet's with a cost of its own", v1alpha1.WorkloadStatefulSet, map[string]string{cost: "7"},
+			map[string]string{number: "3", class: "spot", cost: "7"}},
+		{"placed under another number before", v1alpha1.WorkloadDeployment, map[string]string{number: "5", class: "on-demand", cost: "-5"},
+			map[string]string{number: "3", class: "spot", cost: "-3"}},
+		{"placed before with a cost of its own", v1alpha1.WorkloadDeployment, map[string]string{number: "5", class: "on-demand", cost: "7"},
+			map[string]string{number: "3", class: "spot", cost: "7"}},
+		{"a template that pretends", v1alpha1.WorkloadDeployment, map[string]string{number: "first", class: "gold"},
+			map[string]string{number: "3", class: "spot", cost: "-3"}},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
 			pod := build.Pod("", "abc", maps.Clone(c.has))
@@ -172,16 +192,19 @@ func TestPlacementAnnotations(t *testing.T) {
 
 // drawTerms generates user requirements.
 func drawTerms(t *rapid.T) []corev1.NodeSelectorTerm {
-	requirement := rapid.SampledFrom([]corev1.NodeSelectorRequirement{in("zone", "a"), in("zone", "a", "b"), notIn("zone", "a"), in("disk", "ssd"), {Key: "disk", Operator: corev1.NodeSelectorOpExists}})
+	requirement := rapid.SampledFrom([]corev1.NodeSelectorRequirement{in("zone", "a"), in("zone", "a", "b"), notIn("zone", "a"),
+		in("disk", "ssd"), {Key: "disk", Operator: corev1.NodeSelectorOpExists}})
 	field := rapid.SampledFrom([]corev1.NodeSelectorRequirement{in("metadata.name", "n"), notIn("metadata.name", "n")})
 	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) corev1.NodeSelectorTerm {
-		return corev1.NodeSelectorTerm{MatchExpressions: rapid.SliceOfN(requirement, 0, 3).Draw(t, "expressions"), MatchFields: rapid.SliceOfN(field, 0, 1).Draw(t, "fields")}
+		return corev1.NodeSelectorTerm{MatchExpressions: rapid.SliceOfN(requirement, 0, 3).Draw(t, "expressions"),
+			MatchFields: rapid.SliceOfN(field, 0, 1).Draw(t, "fields")}
 	}), 0, 4).Draw(t, "terms")
 }
 
 func drawNode(t *rapid.T) *corev1.Node {
 	labels := map[string]string{}
-	for key, values := range map[string][]string{"zone": {"a", "b", "c"}, "disk": {"ssd", "hdd"}, build.CapacityType: {"spot", "preemptible", "on-demand", "?"}, preemptible: {"true", "false"}} {
+	for key, values := range map[string][]string{"zone": {"a", "b", "c"}, "disk": {"ssd", "hdd"},
+		build.CapacityType: {"spot", "preemptible", "on-demand", "?"}, preemptible: {"true", "false"}} {
 		if rapid.Bool().Draw(t, "has "+key) {
 			labels[key] = rapid.SampledFrom(values).Draw(t, key)
 		}

@@ -52,7 +52,8 @@ func InScope(reader client.Reader, scope *kit.Scope) NamespaceFilter {
 }
 
 // Pods returns the webhook that places pods. It never rejects one.
-func Pods(asker allocator.Placer, scheme *runtime.Scheme, settings snapshot.Settings, scope NamespaceFilter, registry prometheus.Registerer) *admission.Webhook {
+func Pods(asker allocator.Placer, scheme *runtime.Scheme, settings snapshot.Settings, scope NamespaceFilter,
+	registry prometheus.Registerer) *admission.Webhook {
 	inner := admission.WithDefaulter(scheme, defaulter{asker, settings, scope})
 	return &admission.Webhook{LogConstructor: limit.Logger, Handler: &failOpen{
 		inner: inner.Handler, disabled: settings.ReadOnly, metrics: newMetrics(registry), logLimiter: rate.Sometimes{Interval: logInterval},

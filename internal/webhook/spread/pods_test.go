@@ -74,14 +74,16 @@ func creation(t *testing.T, pod *corev1.Pod) admission.Request {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{UID: "u", Namespace: "shop", Operation: admissionv1.Create, Object: runtime.RawExtension{Raw: raw}}}
+	return admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{UID: "u", Namespace: "shop", Operation: admissionv1.Create,
+		Object: runtime.RawExtension{Raw: raw}}}
 }
 
 // outcome returns the one outcome that was counted.
 func (w testWebhook) outcome(t *testing.T) outcome {
 	t.Helper()
 	families, err := w.registry.Gather()
-	if err != nil || len(families) != 1 || families[0].GetName() != "swarm_webhook_request_duration_seconds" || len(families[0].GetMetric()) != 3 {
+	if err != nil || len(families) != 1 || families[0].GetName() != "swarm_webhook_request_duration_seconds" ||
+		len(families[0].GetMetric()) != 3 {
 		t.Fatalf("metrics %v: %v", families, err)
 	}
 	var result outcome
@@ -125,15 +127,22 @@ func TestHandle(t *testing.T) {
 		{"a pod without an owner", creation(t, orphan), placerReturning(onSpot, nil), build.Settings(), outcomePassed, false},
 		{"a Job's pod", creation(t, job), placerReturning(onSpot, nil), build.Settings(), outcomePassed, false},
 		{"a pod that names its node", bound, placerReturning(onSpot, nil), build.Settings(), outcomePassed, false},
-		{"an update", changed(func(r *admission.Request) { r.Operation = admissionv1.Update }), placerReturning(onSpot, nil), build.Settings(), outcomePassed, false},
-		{"a deletion", changed(func(r *admission.Request) { r.Operation, r.Object.Raw = admissionv1.Delete, nil }), placerReturning(onSpot, nil), build.Settings(), outcomePassed, false},
-		{"an eviction", changed(func(r *admission.Request) { r.SubResource = "eviction" }), placerReturning(onSpot, nil), build.Settings(), outcomePassed, false},
-		{"another namespace", changed(func(r *admission.Request) { r.Namespace = "elsewhere" }), placerReturning(onSpot, nil), build.Settings(), outcomePassed, false},
-		{"a namespace that is not known yet", changed(func(r *admission.Request) { r.Namespace = "new" }), placerReturning(onSpot, nil), build.Settings(), outcomePassed, false},
+		{"an update", changed(func(r *admission.Request) { r.Operation = admissionv1.Update }), placerReturning(onSpot, nil), build.Settings(),
+			outcomePassed, false},
+		{"a deletion", changed(func(r *admission.Request) { r.Operation, r.Object.Raw = admissionv1.Delete, nil }), placerReturning(onSpot, nil),
+			build.Settings(), outcomePassed, false},
+		{"an eviction", changed(func(r *admission.Request) { r.SubResource = "eviction" }), placerReturning(onSpot, nil), build.Settings(),
+			outcomePassed, false},
+		{"another namespace", changed(func(r *admission.Request) { r.Namespace = "elsewhere" }), placerReturning(onSpot, nil), build.Settings(),
+			outcomePassed, false},
+		{"a namespace that is not known yet", changed(func(r *admission.Request) { r.Namespace = "new" }), placerReturning(onSpot, nil),
+			build.Settings(), outcomePassed, false},
 		{"read only", creation(t, pod), placerReturning(onSpot, nil), readOnly, outcomePassed, false},
-		{"what is no pod", changed(func(r *admission.Request) { r.Object.Raw = []byte("{") }), placerReturning(onSpot, nil), build.Settings(), outcomeFailed, false},
+		{"what is no pod", changed(func(r *admission.Request) { r.Object.Raw = []byte("{") }), placerReturning(onSpot, nil), build.Settings(),
+			outcomeFailed, false},
 		{"a failure of ours", creation(t, pod), placerReturning(onSpot, errPlacer), build.Settings(), outcomeFailed, true},
-		{"a panic of ours", creation(t, pod), &recordingPlacer{place: func(context.Context) (allocator.Placement, error) { panic("oh") }}, build.Settings(), outcomeFailed, true},
+		{"a panic of ours", creation(t, pod), &recordingPlacer{place: func(context.Context) (allocator.Placement, error) { panic("oh") }},
+			build.Settings(), outcomeFailed, true},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
 			webhook := newTestWebhook(t, c.asker, c.settings)
@@ -179,7 +188,8 @@ func TestOnlyPlacementIsPatched(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, patch := range patches {
-		if place, _, _ := strings.Cut(strings.TrimPrefix(patch.Path, "/spec/"), "/"); patch.Op != "add" || place != "affinity" && place != "tolerations" && !strings.HasPrefix(patch.Path, "/metadata/annotations/") {
+		if place, _, _ := strings.Cut(strings.TrimPrefix(patch.Path, "/spec/"), "/"); patch.Op != "add" ||
+			place != "affinity" && place != "tolerations" && !strings.HasPrefix(patch.Path, "/metadata/annotations/") {
 			t.Errorf("%s %s", patch.Op, patch.Path)
 		}
 	}

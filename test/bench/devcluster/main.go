@@ -68,7 +68,8 @@ func bringUp(ctx context.Context, program string) (time.Duration, error) {
 	if err != nil {
 		err = fmt.Errorf("up: %w: %s", err, output)
 	}
-	if output, removed := exec.CommandContext(context.WithoutCancel(ctx), program, "down", "--data", data).CombinedOutput(); removed != nil && err == nil {
+	if output, removed := exec.CommandContext(context.WithoutCancel(ctx), program, "down", "--data", data).CombinedOutput(); removed != nil &&
+		err == nil {
 		err = fmt.Errorf("down: %w: %s", removed, output)
 	}
 	return took, err

@@ -91,7 +91,8 @@ func (b bench) allocations() {
 		assign.Plan(assign.Input{Jobs: c.list, Workers: c.workers, Previous: c.revision})
 	}
 	few, many := count(medium.jobs, same), count(10*medium.jobs, same)
-	b.report.Count(fmt.Sprintf("%s, nothing changed: allocations more for %s jobs than for %s", sticky, short(10*medium.jobs), short(medium.jobs)), many-few, 0, "allocs")
+	b.report.Count(fmt.Sprintf("%s, nothing changed: allocations more for %s jobs than for %s", sticky, short(10*medium.jobs),
+		short(medium.jobs)), many-few, 0, "allocs")
 	larger := workersOf(medium.workers + 1)
 	plus := func(c *incrementalPool) {
 		assign.Plan(assign.Input{Jobs: c.list, Workers: larger, Previous: c.revision})

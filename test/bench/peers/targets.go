@@ -75,8 +75,10 @@ func (b bench) quick(rows []row) {
 		return rows[slices.IndexFunc(rows, func(r row) bool { return r.size == small && r.name == name })]
 	}
 	ours, theirs := at(sticky), at(kafka)
-	b.report.Add(report.Line{Measure: fmt.Sprintf("%s, %s, from nothing", sticky, small), Ours: milliseconds(ours.first), Target: 1, Unit: "ms",
+	b.report.Add(report.Line{Measure: fmt.Sprintf("%s, %s, from nothing", sticky, small), Ours: milliseconds(ours.first), Target: 1,
+		Unit: "ms",
 		Peer: &report.Peer{Name: kafka, Value: milliseconds(theirs.first)}})
-	b.report.Add(report.Line{Measure: fmt.Sprintf("%s, %s, one worker more", sticky, small), Ours: milliseconds(ours.moreJobs), Target: 1, Unit: "ms",
+	b.report.Add(report.Line{Measure: fmt.Sprintf("%s, %s, one worker more", sticky, small), Ours: milliseconds(ours.moreJobs), Target: 1,
+		Unit: "ms",
 		Peer: &report.Peer{Name: kafka, Value: milliseconds(theirs.moreJobs)}})
 }

@@ -172,7 +172,8 @@ func TestSourceIncludesImportedPackages(t *testing.T) {
 	writeFile(t, "engine/engine.go", "package engine\n\nimport _ \"example.com/fleet/parts/wheel\"\n")
 	writeFile(t, "parts/wheel/wheel.go", "package wheel\n\nimport _ \"fmt\"\n")
 	writeFile(t, "radio/radio.go", "package radio\n")
-	if got, err := Dependencies(t.Context(), "engine"); err != nil || !slices.Equal(slices.Sorted(slices.Values(got)), []string{"engine", "parts/wheel"}) {
+	if got, err := Dependencies(t.Context(), "engine"); err != nil ||
+		!slices.Equal(slices.Sorted(slices.Values(got)), []string{"engine", "parts/wheel"}) {
 		t.Errorf("got %q, %v", got, err)
 	}
 	if _, err := Dependencies(t.Context(), "engin"); err == nil || !strings.Contains(err.Error(), "engin") {

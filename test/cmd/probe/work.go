@@ -98,7 +98,8 @@ func (o taskOrder) finish(out io.Writer) error {
 		_, err := io.WriteString(out, strings.Repeat("x", o.Output))
 		return err
 	}
-	return json.NewEncoder(out).Encode(map[string]string{"task": os.Getenv("SWARM_TASK"), "agent": os.Getenv("SWARM_AGENT"), "attempt": os.Getenv("SWARM_ATTEMPT")})
+	return json.NewEncoder(out).Encode(map[string]string{"task": os.Getenv("SWARM_TASK"), "agent": os.Getenv("SWARM_AGENT"),
+		"attempt": os.Getenv("SWARM_ATTEMPT")})
 }
 
 // A testimony is a line-by-line account of one attempt.

@@ -20,7 +20,8 @@ import (
 // installKinds has the cluster serve cert-manager's kinds from its module, until the suite ends.
 func installKinds(ctx context.Context) {
 	GinkgoHelper()
-	folder, err := exec.CommandContext(ctx, "go", "-C", testcluster.FromRoot("test", "certmanager"), "list", "-m", "-f", "{{.Dir}}", "github.com/cert-manager/cert-manager").Output()
+	folder, err := exec.CommandContext(ctx, "go", "-C", testcluster.FromRoot("test", "certmanager"), "list", "-m", "-f", "{{.Dir}}",
+		"github.com/cert-manager/cert-manager").Output()
 	Expect(err).NotTo(HaveOccurred())
 	kinds := filepath.Join(strings.TrimSpace(string(folder)), "deploy", "crds")
 	testcluster.MustKubectl(ctx, "apply", "--server-side", "--filename", kinds)
@@ -58,9 +59,11 @@ func changes(ctx context.Context) int64 {
 // restore leaves what make install has left.
 func restore(ctx SpecContext) {
 	testcluster.MustKubectl(ctx, "apply", "--server-side", "--kustomize", testcluster.FromRoot("bin", "install"))
-	testcluster.MustKubectl(ctx, "delete", "--filename", testcluster.FromRoot("deploy", "kustomize", "components", "cert-manager", "certificate.yaml"))
+	testcluster.MustKubectl(ctx, "delete", "--filename", testcluster.FromRoot("deploy", "kustomize", "components", "cert-manager",
+		"certificate.yaml"))
 	for _, name := range []string{servingCertificate, signing} {
-		Expect(webhook.API.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: testcluster.SystemNamespace, Name: name}})).To(Succeed())
+		Expect(webhook.API.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: testcluster.SystemNamespace, Name: name}})).
+			To(Succeed())
 	}
 	webhook.AwaitOperator(ctx)
 	Eventually(func(g Gomega) {

@@ -37,8 +37,10 @@ func readSecret(ctx context.Context, name string) (leaf *x509.Certificate, signe
 func renew(ctx context.Context, name string) {
 	GinkgoHelper()
 	before, _ := readSecret(ctx, name)
-	testcluster.MustKubectl(ctx, "patch", "certificate", name, "--namespace", testcluster.SystemNamespace, "--subresource", "status", "--type", "json",
-		"--patch", `[{"op":"add","path":"/status/conditions/-","value":{"type":"Issuing","status":"True","reason":"ManuallyTriggered","message":"by the suite"}}]`)
+	testcluster.MustKubectl(ctx, "patch", "certificate", name, "--namespace", testcluster.SystemNamespace, "--subresource", "status", "--type",
+		"json",
+		"--patch",
+		`[{"op":"add","path":"/status/conditions/-","value":{"type":"Issuing","status":"True","reason":"ManuallyTriggered","message":"by the suite"}}]`)
 	Eventually(func() bool {
 		now, _ := readSecret(ctx, name)
 		return now.Equal(before)
@@ -69,12 +71,14 @@ func awaitServed(ctx context.Context, addresses []string) {
 	}).WithContext(ctx).Should(Succeed())
 }
 
-// refreshSecretVolumes has kubelets look at the operator's pods, and so at their Secrets, now: by themselves they do within a minute or two.
+// refreshSecretVolumes has kubelets look at the operator's pods, and so at their Secrets, now: by themselves they do within a minute or
+// two.
 func refreshSecretVolumes(ctx context.Context) {
 	GinkgoHelper()
 	pods, err := webhook.OperatorPods(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	for _, pod := range pods {
-		testcluster.MustKubectl(ctx, "annotate", "pod", pod.Name, "--namespace", testcluster.SystemNamespace, "--overwrite", "swarm.io/looked-at="+strconv.FormatInt(time.Now().UnixNano(), 10))
+		testcluster.MustKubectl(ctx, "annotate", "pod", pod.Name, "--namespace", testcluster.SystemNamespace, "--overwrite",
+			"swarm.io/looked-at="+strconv.FormatInt(time.Now().UnixNano(), 10))
 	}
 }

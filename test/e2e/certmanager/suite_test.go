@@ -1,8 +1,8 @@
-// Package certmanager proves that deploy/kustomize/components/cert-manager works with a real cert-manager: the operator in the cluster shows
-// the certificate that cert-manager has made, cert-manager alone keeps caBundle, and no pod goes without its place while it renews.
+// Package certmanager proves that deploy/kustomize/components/cert-manager works with a real cert-manager: the operator in the cluster
+// shows the certificate that cert-manager has made, cert-manager alone keeps caBundle, and no pod goes without its place while it renews.
 //
-// cert-manager is test/certmanager, which runs on this machine. The suite changes how the operator is installed, and leaves it as `make install`
-// does; so it is only for our own cluster (DEVCLUSTER_DATA), and skipped elsewhere.
+// cert-manager is test/certmanager, which runs on this machine. The suite changes how the operator is installed, and leaves it as `make
+// install` does; so it is only for our own cluster (DEVCLUSTER_DATA), and skipped elsewhere.
 package certmanager
 
 import (
@@ -38,7 +38,8 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 })
 
 var _ = JustAfterEach(func(ctx SpecContext) {
-	testcluster.ReportFailure(ctx, testcluster.SystemNamespace, "get certificates,certificaterequests,issuers,mutatingwebhookconfigurations --output yaml")
+	testcluster.ReportFailure(ctx, testcluster.SystemNamespace,
+		"get certificates,certificaterequests,issuers,mutatingwebhookconfigurations --output yaml")
 })
 
 var _ = AfterEach(func(ctx SpecContext) { testcluster.ExpectNoDataRaces(ctx) })

@@ -16,18 +16,20 @@ import (
 )
 
 var _ = Describe("The operator's service account", func() {
-	It("[O15/golden, R20/golden] may do what the generated roles say and nothing else, in its own namespace and in others", func(ctx SpecContext) {
-		roles, err := deploy.Roles(content("deploy", "kustomize", "operator", "role.yaml"))
-		Expect(err).NotTo(HaveOccurred())
-		granted := deploy.RightsOf(roles)
-		for _, where := range []string{system, namespace(ctx)} {
-			Expect(rights(ctx, where)).To(Equal(rightsIn(where, granted)), "rights in namespace %s", where)
-		}
-	})
+	It("[O15/golden, R20/golden] may do what the generated roles say and nothing else, in its own namespace and in others",
+		func(ctx SpecContext) {
+			roles, err := deploy.Roles(content("deploy", "kustomize", "operator", "role.yaml"))
+			Expect(err).NotTo(HaveOccurred())
+			granted := deploy.RightsOf(roles)
+			for _, where := range []string{system, namespace(ctx)} {
+				Expect(rights(ctx, where)).To(Equal(rightsIn(where, granted)), "rights in namespace %s", where)
+			}
+		})
 
 	It("was never refused anything", func(ctx SpecContext) {
 		for _, pod := range replicas(ctx) {
-			Expect(testcluster.MustKubectl(ctx, "logs", "--namespace", system, pod.Name)).NotTo(ContainSubstring("is forbidden: User"), "log of %s", pod.Name)
+			Expect(testcluster.MustKubectl(ctx, "logs", "--namespace", system, pod.Name)).NotTo(ContainSubstring("is forbidden: User"), "log of %s",
+				pod.Name)
 		}
 	})
 })
@@ -53,7 +55,8 @@ func listRights(ctx context.Context, namespace, account string) []deploy.Right {
 	Expect(review.Status.Incomplete).To(BeFalse(), review.Status.EvaluationError)
 	var rules []rbacv1.PolicyRule
 	for _, rule := range review.Status.ResourceRules {
-		rules = append(rules, rbacv1.PolicyRule{Verbs: rule.Verbs, APIGroups: rule.APIGroups, Resources: rule.Resources, ResourceNames: rule.ResourceNames})
+		rules = append(rules, rbacv1.PolicyRule{Verbs: rule.Verbs, APIGroups: rule.APIGroups, Resources: rule.Resources,
+			ResourceNames: rule.ResourceNames})
 	}
 	for _, rule := range review.Status.NonResourceRules {
 		rules = append(rules, rbacv1.PolicyRule{Verbs: rule.Verbs, NonResourceURLs: rule.NonResourceURLs})

@@ -50,21 +50,22 @@ var _ = Describe("The operator", func() {
 		Expect(swarm.Status.ActiveAgents).To(Equal(*swarm.Spec.Replicas), "agents that have found the operator by its Service")
 	})
 
-	It("[R16/one-process, R16/one-deployment] is one Deployment of one program, and one process of it serves everything", func(ctx SpecContext) {
-		chaos.SkipOnForeignCluster()
-		deployed := &appsv1.DeploymentList{}
-		Expect(api.List(ctx, deployed, client.InNamespace(system))).To(Succeed())
-		Expect(deployed.Items).To(HaveExactElements(HaveField("Name", "swarm-operator")))
-		for _, pod := range replicas(ctx) {
-			Expect(chaos.ProcessesOf(&pod).CommandLines()).To(HaveExactElements(HavePrefix("/pause"), HavePrefix("/swarm-operator ")))
-			for _, port := range []string{"8080", "8081", "9443", "9444"} {
-				connection, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(pod.Status.PodIP, port))
-				Expect(err).NotTo(HaveOccurred(), "metrics, health, webhook and link of %s", pod.Name)
-				Expect(connection.Close()).To(Succeed())
+	It("[R16/one-process, R16/one-deployment] is one Deployment of one program, and one process of it serves everything",
+		func(ctx SpecContext) {
+			chaos.SkipOnForeignCluster()
+			deployed := &appsv1.DeploymentList{}
+			Expect(api.List(ctx, deployed, client.InNamespace(system))).To(Succeed())
+			Expect(deployed.Items).To(HaveExactElements(HaveField("Name", "swarm-operator")))
+			for _, pod := range replicas(ctx) {
+				Expect(chaos.ProcessesOf(&pod).CommandLines()).To(HaveExactElements(HavePrefix("/pause"), HavePrefix("/swarm-operator ")))
+				for _, port := range []string{"8080", "8081", "9443", "9444"} {
+					connection, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(pod.Status.PodIP, port))
+					Expect(err).NotTo(HaveOccurred(), "metrics, health, webhook and link of %s", pod.Name)
+					Expect(connection.Close()).To(Succeed())
+				}
 			}
-		}
-		Expect(filepath.Glob(filepath.Join("..", "..", "..", "cmd", "swarm-operator", "*"))).To(HaveExactElements(HaveSuffix("/main.go")))
-	})
+			Expect(filepath.Glob(filepath.Join("..", "..", "..", "cmd", "swarm-operator", "*"))).To(HaveExactElements(HaveSuffix("/main.go")))
+		})
 
 	It("[O18] runs in a restricted namespace, and asks for less than it allows", func(ctx SpecContext) {
 		own := &corev1.Namespace{}

@@ -39,7 +39,8 @@ func TestInstall(t *testing.T) {
 var _ = BeforeSuite(func(ctx SpecContext) {
 	cluster = testcluster.Connect()
 	api = cluster.API
-	Eventually(cluster.OperatorDeployment).WithContext(ctx).Should(HaveField("Status.ReadyReplicas", Equal(int32(2))), "install the operator first: make install KUBECONFIG=...")
+	Eventually(cluster.OperatorDeployment).WithContext(ctx).Should(HaveField("Status.ReadyReplicas", Equal(int32(2))),
+		"install the operator first: make install KUBECONFIG=...")
 })
 
 // replicas are the operator's pods, without those that an installation has just replaced.

@@ -24,7 +24,8 @@ var _ = Describe("A killed kubelet", Serial, func() {
 
 		waiting := idler().onNode(node).pod("waiting")
 		create(ctx, waiting)
-		Eventually(fetch[*corev1.Pod]).WithContext(ctx).WithArguments(waiting).Should(HaveField("Spec.NodeName", node), "the node is not given up yet")
+		Eventually(fetch[*corev1.Pod]).WithContext(ctx).WithArguments(waiting).Should(HaveField("Spec.NodeName", node),
+			"the node is not given up yet")
 		Expect(fetchFrom(ctx, witness, url(old.Status.PodIP))).To(Equal("old"), "its process runs without a kubelet")
 		Expect(fetch(ctx, waiting)).To(HaveField("Status.ContainerStatuses", BeEmpty()), "no kubelet runs to start it")
 

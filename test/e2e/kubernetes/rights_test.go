@@ -58,7 +58,8 @@ var _ = Describe("A node's own user", func() {
 		}
 		Expect(reading(ctx, mounted)).To(Satisfy(apierrors.IsForbidden))
 
-		startPod(ctx, idler().onNode(nodes[0]).mounting("secret", corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: mounted.Name}}).pod("owner"))
+		startPod(ctx, idler().onNode(nodes[0]).mounting("secret",
+			corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: mounted.Name}}).pod("owner"))
 		Expect(reading(ctx, mounted)).To(Succeed())
 		Expect(reading(ctx, unrelated)).To(Satisfy(apierrors.IsForbidden))
 	})

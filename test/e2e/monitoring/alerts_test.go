@@ -30,8 +30,8 @@ func alertNames() (names []string) {
 	return names
 }
 
-// requiredSeries are series that the alerts go by, when a pod of a spread workload has been asked for and nothing is wrong. Others count what goes wrong,
-// and first appear then.
+// requiredSeries are series that the alerts go by, when a pod of a spread workload has been asked for and nothing is wrong. Others count
+// what goes wrong, and first appear then.
 var requiredSeries = []string{
 	`leader_election_master_status{name="swarm-operator"}`,
 	`controller_runtime_reconcile_total{job="swarm-operator-metrics",controller!=""}`,
@@ -55,8 +55,8 @@ var webhookFailureCounts = map[string]string{
 	"SwarmSpreadWebhookDown": `sum(apiserver_admission_webhook_fail_open_count{name="spread.swarm.io"})`,
 }
 
-// quietStates are the states of an alert while nothing is wrong. What the API server has counted before this Prometheus came is new for all it
-// knows: for 6 minutes, which is less than these two wait.
+// quietStates are the states of an alert while nothing is wrong. What the API server has counted before this Prometheus came is new for all
+// it knows: for 6 minutes, which is less than these two wait.
 func quietStates(alert string) []string {
 	if webhookFailureCounts[alert] != "" {
 		return []string{"inactive", "pending"}

@@ -34,7 +34,8 @@ var _ = Describe("A Prometheus that the Prometheus Operator has set up", Serial,
 		Eventually(func(g Gomega) {
 			targets, err := seen.targets(ctx, testcluster.SystemNamespace)
 			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(targets).To(HaveEach(And(HaveField("Health", "up"), HaveField("LastError", ""), HaveField("Labels", HaveKeyWithValue("service", service)))))
+			g.Expect(targets).To(HaveEach(And(HaveField("Health", "up"), HaveField("LastError", ""),
+				HaveField("Labels", HaveKeyWithValue("service", service)))))
 			g.Expect(podsOf(targets)).To(ConsistOf(replicas(ctx)))
 			g.Expect(seen.number(ctx, `count(up{job="swarm-operator-metrics"} == 1)`)).To(BeEquivalentTo(2))
 			g.Expect(seen.number(ctx, `up{job="apiserver"}`)).To(BeEquivalentTo(1), "which counts for the alerts about webhooks")
@@ -46,7 +47,8 @@ var _ = Describe("A Prometheus that the Prometheus Operator has set up", Serial,
 		_, section, _ := strings.Cut(string(made.files[config]), "job_name: "+pool+"\n")
 		section, _, _ = strings.Cut(section, "job_name: ")
 		Expect(section).To(And(ContainSubstring("server_name: swarm-operator-metrics.swarm-system.svc"), ContainSubstring("ca_file: ")))
-		Expect(section).NotTo(Or(ContainSubstring("insecure_skip_verify: true"), ContainSubstring("token_file"), ContainSubstring("credentials_file")))
+		Expect(section).NotTo(Or(ContainSubstring("insecure_skip_verify: true"), ContainSubstring("token_file"),
+			ContainSubstring("credentials_file")))
 		published := &corev1.ConfigMap{}
 		Expect(webhook.API.Get(ctx, client.ObjectKey{Namespace: testcluster.SystemNamespace, Name: "swarm-operator-ca"}, published)).To(Succeed())
 		Expect(slices.Collect(maps.Values(made.files))).To(ContainElement([]byte(published.Data["ca.crt"])))
@@ -81,7 +83,8 @@ var _ = Describe("A Prometheus that the Prometheus Operator has set up", Serial,
 		DeferCleanup(frozen.Unfreeze)
 		frozen.Freeze()
 		Eventually(seen.alert).WithContext(ctx).WithArguments("SwarmOperatorReplicaDown").Should(And(
-			HaveField("State", "pending"), HaveField("Alerts", HaveExactElements(HaveField("Annotations", HaveKeyWithValue("description", ContainSubstring("describe pod "+others[0]+" "))))),
+			HaveField("State", "pending"), HaveField("Alerts", HaveExactElements(HaveField("Annotations",
+				HaveKeyWithValue("description", ContainSubstring("describe pod "+others[0]+" "))))),
 		))
 		Expect(seen.alert(ctx, "SwarmOperatorDown")).To(HaveField("State", "inactive"), "the other answers")
 		frozen.Unfreeze()
@@ -119,7 +122,8 @@ var _ = Describe("A Prometheus that the Prometheus Operator has set up", Serial,
 		Eventually(refused.targets).WithContext(ctx).WithArguments(testcluster.SystemNamespace).Should(BeEmpty())
 
 		removeBinding(ctx, "swarm-operator-metrics-reader")
-		runDocCommand(ctx, []string{"--namespace", testcluster.SystemNamespace, "create", "rolebinding", stranger, "--role=prometheus-targets", "--serviceaccount=" + monitoringNamespace + ":" + stranger})
+		runDocCommand(ctx, []string{"--namespace", testcluster.SystemNamespace, "create", "rolebinding", stranger, "--role=prometheus-targets",
+			"--serviceaccount=" + monitoringNamespace + ":" + stranger})
 		Eventually(func(g Gomega) {
 			targets, err := refused.targets(ctx, testcluster.SystemNamespace)
 			g.Expect(err).NotTo(HaveOccurred())

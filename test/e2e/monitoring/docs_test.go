@@ -22,7 +22,8 @@ func applyDocs(ctx context.Context) {
 	DeferCleanup(func(ctx SpecContext) {
 		for _, name := range []string{"scrape.yaml", "token.yaml", "rules.yaml"} {
 			// Kubernetes deletes the Secret together with the service account.
-			testcluster.MustKubectl(ctx, "delete", "--ignore-not-found", "--filename", testcluster.FromRoot("deploy", "kustomize", "components", "monitoring", name))
+			testcluster.MustKubectl(ctx, "delete", "--ignore-not-found", "--filename",
+				testcluster.FromRoot("deploy", "kustomize", "components", "monitoring", name))
 		}
 	})
 	testcluster.MustKubectl(ctx, "apply", "--server-side", "--kustomize", overlay(block(page, "yaml")))

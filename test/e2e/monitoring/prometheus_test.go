@@ -73,7 +73,8 @@ func token(ctx context.Context, name string) []byte {
 func clusterCA(ctx context.Context) []byte {
 	GinkgoHelper()
 	roots := &corev1.ConfigMap{}
-	Eventually(webhook.API.Get).WithContext(ctx).WithArguments(client.ObjectKey{Namespace: monitoringNamespace, Name: "kube-root-ca.crt"}, roots).Should(Succeed())
+	Eventually(webhook.API.Get).WithContext(ctx).WithArguments(client.ObjectKey{Namespace: monitoringNamespace, Name: "kube-root-ca.crt"},
+		roots).Should(Succeed())
 	return []byte(roots.Data["ca.crt"])
 }
 

@@ -1,6 +1,7 @@
 // Package monitoring proves that deploy/kustomize/components/monitoring works with the real Prometheus Operator and a real Prometheus,
-// added as in docs/how-to/alerts.md: both replicas are scraped with a certificate that is verified and a token that is good for that alone, all
-// alerts are loaded, none fires while nothing is wrong, and those about the operator and its webhooks fire and resolve with their causes.
+// added as in docs/how-to/alerts.md: both replicas are scraped with a certificate that is verified and a token that is good for that alone,
+// all alerts are loaded, none fires while nothing is wrong, and those about the operator and its webhooks fire and resolve with their
+// causes.
 //
 // Both programs come from test/monitoring and run on this machine, Prometheus with the files and the arguments that the Prometheus Operator
 // has made for its pod. NetworkPolicies are not proven: this machine is no pod. The suite takes replicas of the operator away and brings

@@ -38,7 +38,8 @@ var local = regexp.MustCompile(`Forwarding from (127\.0\.0\.1:\d+)`)
 // link leads to any replica: one that does not lead knows agents as well, and sends them on.
 func (t tenant) link(ctx context.Context) link {
 	GinkgoHelper()
-	session, err := gexec.Start(exec.Command("kubectl", "port-forward", "--as", t.user(), "--namespace", t.namespace, "service/swarm-operator-link", ":9444"), GinkgoWriter, GinkgoWriter)
+	session, err := gexec.Start(exec.Command("kubectl", "port-forward", "--as", t.user(), "--namespace", t.namespace,
+		"service/swarm-operator-link", ":9444"), GinkgoWriter, GinkgoWriter)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { session.Kill().Wait() })
 	Eventually(session.Out).WithTimeout(20 * time.Second).Should(gbytes.Say(local.String()))

@@ -70,7 +70,8 @@ func namespace(ctx context.Context, labels map[string]string) string {
 	name := cluster.CreateNamespace(ctx, "swarm-tenant-")
 	change, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": labels}})
 	Expect(err).NotTo(HaveOccurred())
-	Expect(api.Patch(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, client.RawPatch(types.MergePatchType, change))).To(Succeed())
+	Expect(api.Patch(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, client.RawPatch(types.MergePatchType, change))).
+		To(Succeed())
 	DeferCleanup(func(ctx SpecContext) {
 		Expect(client.IgnoreNotFound(api.DeleteAllOf(ctx, &v1alpha1.Swarm{}, client.InNamespace(name)))).To(Succeed())
 		Eventually(func(ctx context.Context) ([]v1alpha1.Swarm, error) {

@@ -21,7 +21,8 @@ import (
 
 var _ = Describe("An admin of one namespace", func() {
 	It("installs the operator there, which works for them and touches nothing else [R27]", func(ctx SpecContext) {
-		testcluster.MustKubectl(ctx, "apply", "--server-side", "--force-conflicts", "--kustomize", testcluster.FromRoot("deploy", "kustomize", "envs", "namespaced", "cluster"))
+		testcluster.MustKubectl(ctx, "apply", "--server-side", "--force-conflicts", "--kustomize",
+			testcluster.FromRoot("deploy", "kustomize", "envs", "namespaced", "cluster"))
 		tenant, elsewhere := newTenant(ctx), namespace(ctx, nil)
 		tenant.install(ctx)
 
@@ -45,7 +46,8 @@ var _ = Describe("An admin of one namespace", func() {
 		Expect(tenant.canI(ctx, "list", "pods", "--namespace="+tenant.namespace)).To(Equal("yes"))
 		Expect(tenant.canI(ctx, "get", "nodes")).To(Equal("no"))
 		said := tenant.kubectl(ctx, "logs", "--selector", "app.kubernetes.io/name=swarm-operator", "--tail", "-1")
-		Expect(said).To(And(ContainSubstring("spread is off"), Not(ContainSubstring("orbidden")), Not(ContainSubstring("DATA RACE")), Not(ContainSubstring(`"level":"ERROR"`))))
+		Expect(said).To(And(ContainSubstring("spread is off"), Not(ContainSubstring("orbidden")), Not(ContainSubstring("DATA RACE")),
+			Not(ContainSubstring(`"level":"ERROR"`))))
 	})
 })
 
@@ -85,6 +87,7 @@ func newSwarm(ns string) *v1alpha1.Swarm {
 func task(ns string) *v1alpha1.Task {
 	return &v1alpha1.Task{
 		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "small"},
-		Spec:       v1alpha1.TaskSpec{SwarmRef: v1alpha1.SwarmReference{Name: "crew"}, Payload: &apiextensionsv1.JSON{Raw: []byte(`{"milliseconds": 100}`)}},
+		Spec: v1alpha1.TaskSpec{SwarmRef: v1alpha1.SwarmReference{Name: "crew"},
+			Payload: &apiextensionsv1.JSON{Raw: []byte(`{"milliseconds": 100}`)}},
 	}
 }

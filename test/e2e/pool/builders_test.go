@@ -37,19 +37,22 @@ func current[T client.Object](ctx context.Context, object T) T {
 // restricted is a pod of one container that the restricted standard lets in. All write to the journal as the same user.
 func restricted(container corev1.Container, volumes ...corev1.Volume) corev1.PodSpec {
 	container.SecurityContext = &corev1.SecurityContext{
-		AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+		AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true),
+		Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 	}
 	return corev1.PodSpec{
 		AutomountServiceAccountToken: new(false), TerminationGracePeriodSeconds: new(int64(1)), EnableServiceLinks: new(false),
 		SecurityContext: &corev1.PodSecurityContext{
-			RunAsNonRoot: new(true), RunAsUser: new(int64(65532)), SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+			RunAsNonRoot: new(true), RunAsUser: new(int64(65532)),
+			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 		},
 		Containers: []corev1.Container{container}, Volumes: volumes,
 	}
 }
 
 func claimVolume(claim string) corev1.Volume {
-	return corev1.Volume{Name: claim, VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}}
+	return corev1.Volume{Name: claim,
+		VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}}
 }
 
 // idleContainer is the container of a worker that takes jobs and runs nothing.
@@ -74,15 +77,19 @@ func worker(container corev1.Container, pool string) corev1.PodSpec {
 	}
 	container.Name = "swarm-worker"
 	container.Env = []corev1.EnvVar{
-		{Name: "POD_NAME", ValueFrom: field("metadata.name")}, {Name: "POD_UID", ValueFrom: field("metadata.uid")}, {Name: "SWARM_JOURNAL", Value: journalFile},
+		{Name: "POD_NAME", ValueFrom: field("metadata.name")}, {Name: "POD_UID", ValueFrom: field("metadata.uid")},
+		{Name: "SWARM_JOURNAL", Value: journalFile},
 	}
 	container.Ports = []corev1.ContainerPort{{Name: "internal", ContainerPort: 9090}}
-	container.VolumeMounts = []corev1.VolumeMount{{Name: "config", MountPath: "/app/config"}, {Name: "pod", MountPath: "/app/pod"}, {Name: "journal", MountPath: journalFolder}}
+	container.VolumeMounts = []corev1.VolumeMount{{Name: "config", MountPath: "/app/config"}, {Name: "pod", MountPath: "/app/pod"},
+		{Name: "journal", MountPath: journalFolder}}
 	config := &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: pool + "-config"}, Optional: new(true)}
-	version := corev1.DownwardAPIVolumeFile{Path: "config-version", FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.annotations['" + v1alpha1.AnnotationConfigVersion + "']"}}
+	version := corev1.DownwardAPIVolumeFile{Path: "config-version",
+		FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.annotations['" + v1alpha1.AnnotationConfigVersion + "']"}}
 	return restricted(container, claimVolume("journal"),
 		corev1.Volume{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: config}},
-		corev1.Volume{Name: "pod", VolumeSource: corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{Items: []corev1.DownwardAPIVolumeFile{version}}}})
+		corev1.Volume{Name: "pod",
+			VolumeSource: corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{Items: []corev1.DownwardAPIVolumeFile{version}}}})
 }
 
 func statefulSet(name string, replicas int32, container corev1.Container) *appsv1.StatefulSet {
@@ -103,7 +110,8 @@ func deployment(name string, replicas int32) *appsv1.Deployment {
 		ObjectMeta: metav1.ObjectMeta{Namespace: env.namespace, Name: name},
 		Spec: appsv1.DeploymentSpec{
 			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels},
-			Strategy: appsv1.DeploymentStrategy{RollingUpdate: &appsv1.RollingUpdateDeployment{MaxSurge: new(intstr.FromInt32(1)), MaxUnavailable: new(intstr.FromInt32(0))}},
+			Strategy: appsv1.DeploymentStrategy{RollingUpdate: &appsv1.RollingUpdateDeployment{MaxSurge: new(intstr.FromInt32(1)),
+				MaxUnavailable: new(intstr.FromInt32(0))}},
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: worker(idleContainer(), name)},
 		},
 	}

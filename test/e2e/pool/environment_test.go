@@ -68,7 +68,8 @@ func (l journalEntry) String() string {
 
 // readJournal is the journal so far, for Eventually.
 func (s *testEnvironment) readJournal(ctx context.Context) ([]journalEntry, error) {
-	text, err := core.CoreV1().Pods(s.namespace).ProxyGet("http", reader, readerPort, "file", map[string]string{"path": journalFile}).DoRaw(ctx)
+	text, err := core.CoreV1().Pods(s.namespace).ProxyGet("http", reader, readerPort, "file",
+		map[string]string{"path": journalFile}).DoRaw(ctx)
 	if err != nil {
 		return nil, err
 	}

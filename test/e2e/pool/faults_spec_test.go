@@ -70,24 +70,26 @@ var _ = Describe("A pool through faults", func() {
 		cluster.AwaitOperator(ctx)
 	})
 
-	It("keeps everything where it is when a pod is deleted by force, and goes on when the API server is restarted while it scales [P21]", Serial, func(ctx SpecContext) {
-		pool := poolOf("patient", numberedNames("job", 8)...)
-		create(ctx, statefulSet("patient", 2, idleContainer()), pool)
-		before := awaitSettled(ctx, pool, 2, 8)
-		Expect(kubectl(ctx, "delete", "pod", "--namespace", env.namespace, "patient-1", "--force", "--grace-period=0")).To(ContainSubstring("deleted"))
-		Eventually(func(g Gomega) {
-			g.Expect(takeSnapshot(ctx, g, pool).uids["patient-1"]).NotTo(Or(BeEmpty(), Equal(before.uids["patient-1"])))
-		}).WithContext(ctx).Should(Succeed())
-		forced := awaitSettled(ctx, pool, 2, 8)
-		Expect(forced.text).To(Equal(before.text))
+	It("keeps everything where it is when a pod is deleted by force, and goes on when the API server is restarted while it scales [P21]",
+		Serial, func(ctx SpecContext) {
+			pool := poolOf("patient", numberedNames("job", 8)...)
+			create(ctx, statefulSet("patient", 2, idleContainer()), pool)
+			before := awaitSettled(ctx, pool, 2, 8)
+			Expect(kubectl(ctx, "delete", "pod", "--namespace", env.namespace, "patient-1", "--force", "--grace-period=0")).
+				To(ContainSubstring("deleted"))
+			Eventually(func(g Gomega) {
+				g.Expect(takeSnapshot(ctx, g, pool).uids["patient-1"]).NotTo(Or(BeEmpty(), Equal(before.uids["patient-1"])))
+			}).WithContext(ctx).Should(Succeed())
+			forced := awaitSettled(ctx, pool, 2, 8)
+			Expect(forced.text).To(Equal(before.text))
 
-		scaleTo(ctx, "sts/patient", "4")
-		chaos.Devcluster(ctx, "restart", "kube-apiserver")
-		after := awaitSettled(ctx, pool, 4, 8)
-		expectUntouched(ctx, forced, after)
-		env.expectSingleOwners(ctx, before.uids["patient-1"])
-		cluster.AwaitOperator(ctx)
-	})
+			scaleTo(ctx, "sts/patient", "4")
+			chaos.Devcluster(ctx, "restart", "kube-apiserver")
+			after := awaitSettled(ctx, pool, 4, 8)
+			expectUntouched(ctx, forced, after)
+			env.expectSingleOwners(ctx, before.uids["patient-1"])
+			cluster.AwaitOperator(ctx)
+		})
 
 	It("keeps the jobs of a quarantined pod while that pod lives, and gives them to others after it was deleted [P21]", func(ctx SpecContext) {
 		workload, pool := deployment("ward", 2), poolOf("ward", numberedNames("stuck", 4)...)
@@ -117,7 +119,8 @@ var _ = Describe("A pool through faults", func() {
 		create(ctx, statefulSet("steady", 2, idleContainer()), pool)
 		before := awaitSettled(ctx, pool, 2, 27)
 		Expect(kubectl(ctx, "rollout", "restart", "--namespace", system, "deployment/swarm-operator")).To(ContainSubstring("restarted"))
-		Expect(kubectl(ctx, "rollout", "status", "--namespace", system, "deployment/swarm-operator", "--timeout=90s")).To(ContainSubstring("successfully rolled out"))
+		Expect(kubectl(ctx, "rollout", "status", "--namespace", system, "deployment/swarm-operator", "--timeout=90s")).
+			To(ContainSubstring("successfully rolled out"))
 		cluster.AwaitOperator(ctx)
 
 		DeferCleanup(func(ctx SpecContext) { cluster.ScaleOperator(ctx, 2) })

@@ -27,8 +27,8 @@ type introspectedWorker struct {
 	Acknowledged string
 }
 
-// introspect follows docs/reference/http-api.md: it asks through kubectl port-forward, with the token of a service account that may get pools in the
-// namespace.
+// introspect follows docs/reference/http-api.md: it asks through kubectl port-forward, with the token of a service account that may get
+// pools in the namespace.
 func introspect(ctx context.Context, pool string) introspection {
 	GinkgoHelper()
 	for _, arguments := range []string{

@@ -25,12 +25,14 @@ const dev = "swarm"
 
 var _ = Describe("What people type", func() {
 	It("works on deploy/kustomize/envs/dev: apply, scale, set image, rollout restart [P18]", func(ctx SpecContext) {
-		space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: dev, Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}}}
+		space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: dev,
+			Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}}}
 		create(ctx, space)
 		DeferCleanup(func(ctx SpecContext) {
 			Expect(kubectl(ctx, "delete", "namespace", dev, "--wait=false")).To(ContainSubstring("deleted"))
 		})
-		Expect(kubectl(ctx, "apply", "--server-side", "--kustomize", "../../../deploy/kustomize/envs/dev", "--selector", "app.kubernetes.io/name=swarm-worker")).To(ContainSubstring("statefulset.apps/swarm-worker"))
+		Expect(kubectl(ctx, "apply", "--server-side", "--kustomize", "../../../deploy/kustomize/envs/dev", "--selector",
+			"app.kubernetes.io/name=swarm-worker")).To(ContainSubstring("statefulset.apps/swarm-worker"))
 		Expect(devText(ctx, 2)).To(Equal(jobList("pool-27-expected.yml")))
 		commit, date := buildInfoPatterns(ctx)
 		Expect(kubectl(ctx, "exec", "--namespace", dev, "swarm-worker-0", "--", "/swarm-worker", "--version")).To(
@@ -41,7 +43,8 @@ var _ = Describe("What people type", func() {
 		Expect(kubectl(ctx, "scale", "--namespace", dev, "sts", "swarm-worker", "--replicas=3")).To(ContainSubstring("scaled"))
 		text := devText(ctx, 3)
 		before := devPods(ctx)
-		Expect(kubectl(ctx, "set", "image", "--namespace", dev, "sts/swarm-worker", "swarm-worker="+workerImage())).To(Or(BeEmpty(), ContainSubstring("image updated")))
+		Expect(kubectl(ctx, "set", "image", "--namespace", dev, "sts/swarm-worker", "swarm-worker="+workerImage())).To(Or(BeEmpty(),
+			ContainSubstring("image updated")))
 		Expect(kubectl(ctx, "rollout", "restart", "--namespace", dev, "sts", "swarm-worker")).To(ContainSubstring("restarted"))
 		Expect(kubectl(ctx, "rollout", "status", "--namespace", dev, "sts", "swarm-worker", "--timeout=80s")).To(ContainSubstring("complete"))
 		for worker, uid := range devPods(ctx) {
@@ -61,15 +64,16 @@ var _ = Describe("What people type", func() {
 			Eventually(func(g Gomega) {
 				said, err := kubectl(ctx, "exec", "--namespace", env.namespace, name, "--", "cat", "/app/config/config.yml")
 				g.Expect(err).NotTo(HaveOccurred(), said)
-				g.Expect(said).To(And(ContainSubstring(name), ContainSubstring(fmt.Sprintf("job-%02d", 3*n)), Not(ContainSubstring(fmt.Sprintf("own-%d", 1-n)))))
+				g.Expect(said).To(And(ContainSubstring(name), ContainSubstring(fmt.Sprintf("job-%02d", 3*n)),
+					Not(ContainSubstring(fmt.Sprintf("own-%d", 1-n)))))
 			}).WithContext(ctx).Should(Succeed())
 		}
 		Eventually(condition(ctx, pool, v1alpha1.ConditionConverged)).WithContext(ctx).Should(HaveField("Status", metav1.ConditionTrue))
 	})
 })
 
-// buildInfoPatterns returns patterns of the commit of this run, from which the images of our own cluster are built, and of its date. Another cluster
-// may have images of any commit.
+// buildInfoPatterns returns patterns of the commit of this run, from which the images of our own cluster are built, and of its date.
+// Another cluster may have images of any commit.
 func buildInfoPatterns(ctx context.Context) (commit, date string) {
 	GinkgoHelper()
 	if os.Getenv("DEVCLUSTER_DATA") == "" {

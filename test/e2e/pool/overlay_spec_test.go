@@ -28,26 +28,27 @@ const applyOrder = `(?s)^namespace/swarm .*\nclusterrolebinding\S+/swarm-operato
 var _ = Describe("The whole of deploy/kustomize/envs/dev", Serial, func() {
 	BeforeEach(chaos.SkipOnForeignCluster) // it replaces the operator of the cluster
 
-	It("is applied in order, and keeps jobs when its operator restarts [P15/overlay-applied, P20/applied, P20/restart-moves-no-job]", func(ctx SpecContext) {
-		removeOperator(ctx)
-		overlay := testcluster.FromRoot("deploy", "kustomize", "envs", "dev")
-		Expect(testcluster.MustKubectl(ctx, "apply", "--server-side", "--force-conflicts", "--kustomize", overlay)).To(MatchRegexp(applyOrder))
-		testcluster.MustKubectl(ctx, "rollout", "status", "--namespace", dev, "deployment/swarm-operator", "--timeout=80s")
-		text := devText(ctx, 2)
-		Expect(text).To(Equal(jobList("pool-27-expected.yml")))
-		written, err := os.ReadFile(testcluster.FromRoot("deploy", "kustomize", "envs", "dev", "config.yml"))
-		Expect(err).NotTo(HaveOccurred())
-		dumped := current(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: dev, Name: "swarm-controller-config"}})
-		Expect(dumped.Data).To(Equal(map[string]string{"config.yml": string(written)}))
+	It("is applied in order, and keeps jobs when its operator restarts [P15/overlay-applied, P20/applied, P20/restart-moves-no-job]",
+		func(ctx SpecContext) {
+			removeOperator(ctx)
+			overlay := testcluster.FromRoot("deploy", "kustomize", "envs", "dev")
+			Expect(testcluster.MustKubectl(ctx, "apply", "--server-side", "--force-conflicts", "--kustomize", overlay)).To(MatchRegexp(applyOrder))
+			testcluster.MustKubectl(ctx, "rollout", "status", "--namespace", dev, "deployment/swarm-operator", "--timeout=80s")
+			text := devText(ctx, 2)
+			Expect(text).To(Equal(jobList("pool-27-expected.yml")))
+			written, err := os.ReadFile(testcluster.FromRoot("deploy", "kustomize", "envs", "dev", "config.yml"))
+			Expect(err).NotTo(HaveOccurred())
+			dumped := current(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: dev, Name: "swarm-controller-config"}})
+			Expect(dumped.Data).To(Equal(map[string]string{"config.yml": string(written)}))
 
-		workers, fence := devWorkers(ctx), devFence(ctx)
-		Expect(workers).To(HaveLen(2))
-		testcluster.MustKubectl(ctx, "rollout", "restart", "--namespace", dev, "deployment/swarm-operator")
-		testcluster.MustKubectl(ctx, "rollout", "status", "--namespace", dev, "deployment/swarm-operator", "--timeout=80s")
-		Eventually(devFence).WithContext(ctx).Should(BeNumerically(">", fence), "a new leader has looked at the pool")
-		Expect(devText(ctx, 2)).To(Equal(text))
-		Expect(devWorkers(ctx)).To(Equal(workers))
-	})
+			workers, fence := devWorkers(ctx), devFence(ctx)
+			Expect(workers).To(HaveLen(2))
+			testcluster.MustKubectl(ctx, "rollout", "restart", "--namespace", dev, "deployment/swarm-operator")
+			testcluster.MustKubectl(ctx, "rollout", "status", "--namespace", dev, "deployment/swarm-operator", "--timeout=80s")
+			Eventually(devFence).WithContext(ctx).Should(BeNumerically(">", fence), "a new leader has looked at the pool")
+			Expect(devText(ctx, 2)).To(Equal(text))
+			Expect(devWorkers(ctx)).To(Equal(workers))
+		})
 })
 
 // removeOperator takes the installed operator out of the cluster, which has one, until the spec ends.

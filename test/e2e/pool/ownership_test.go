@@ -20,10 +20,11 @@ type ownershipCheck struct {
 	broken         []string                   // how the promise was broken
 }
 
-// checkOwnership goes through a journal. The order of its lines is that of what has happened; a stop is written when nothing of a job runs any
-// more, and a start before anything does.
+// checkOwnership goes through a journal. The order of its lines is that of what has happened; a stop is written when nothing of a job runs
+// any more, and a start before anything does.
 func checkOwnership(seen *recorder, lines []journalEntry, forced ...types.UID) *ownershipCheck {
-	r := &ownershipCheck{recorder: seen, holderByJob: map[string]journalEntry{}, loadedVersions: map[string]int64{}, deadPods: map[string]map[string]bool{}, forced: map[string]bool{}}
+	r := &ownershipCheck{recorder: seen, holderByJob: map[string]journalEntry{}, loadedVersions: map[string]int64{},
+		deadPods: map[string]map[string]bool{}, forced: map[string]bool{}}
 	for _, uid := range forced {
 		r.forced[string(uid)] = true
 	}
@@ -81,7 +82,8 @@ func (s *testEnvironment) expectSingleOwners(ctx context.Context, forced ...type
 	GinkgoHelper()
 	lines := s.journal(ctx)
 	// Everything in the journal has happened, but not everything may have been observed yet.
-	Eventually(func() []string { return checkOwnership(s.recorder, lines, forced...).broken }).WithContext(ctx).WithTimeout(timeout / 10).Should(BeEmpty())
+	Eventually(func() []string { return checkOwnership(s.recorder, lines, forced...).broken }).WithContext(ctx).WithTimeout(timeout / 10).
+		Should(BeEmpty())
 }
 
 // running returns which worker runs which job now, by the journal.

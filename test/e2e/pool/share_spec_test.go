@@ -39,14 +39,17 @@ var _ = Describe("A pool of streams", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(described).To(ContainSubstring(jobList("pool-27-expected.yml")))
 		for _, name := range []string{"swarm-worker-0", "swarm-worker-1"} {
-			Expect(kubectl(ctx, "exec", "--namespace", env.namespace, name, "--", "cat", "/app/config/config.yml")).To(Equal(jobList("pool-27-expected.yml")))
+			Expect(kubectl(ctx, "exec", "--namespace", env.namespace, name, "--", "cat", "/app/config/config.yml")).
+				To(Equal(jobList("pool-27-expected.yml")))
 		}
 
 		shown, err := kubectl(ctx, "get", "--namespace", env.namespace, "workerpools")
 		Expect(err).NotTo(HaveOccurred())
 		rows := strings.Split(shown, "\n")
-		Expect(strings.Fields(rows[0])).To(HaveExactElements("NAME", "WORKERS", "SIZE", "EXPECTED", "JOBS", "VERSION", "CONVERGED", "READY", "REASON", "AGE"))
-		Expect(strings.Fields(rows[1])[:9]).To(HaveExactElements("swarm-worker", "swarm-worker", "2", "2", "27", "1", "True", "True", "Available"))
+		Expect(strings.Fields(rows[0])).To(HaveExactElements("NAME", "WORKERS", "SIZE", "EXPECTED", "JOBS", "VERSION", "CONVERGED", "READY",
+			"REASON", "AGE"))
+		Expect(strings.Fields(rows[1])[:9]).To(HaveExactElements("swarm-worker", "swarm-worker", "2", "2", "27", "1", "True", "True",
+			"Available"))
 		Expect(pool.Status.Phase).To(Equal(v1alpha1.PoolConverged))
 		Expect(pool.Status.Workers).To(HaveExactElements(
 			v1alpha1.WorkerStatus{Name: "swarm-worker-0", Jobs: 14, Revision: 1, Acknowledged: v1alpha1.AckReceived, State: v1alpha1.WorkerReady},
@@ -79,7 +82,8 @@ var _ = Describe("A pool of streams", func() {
 		scaleTo(ctx, "sts/swarm-worker", "0")
 		none := awaitSettled(ctx, pool, 0, 27)
 		Expect(none.owners()).To(BeEmpty())
-		Expect(pool.Status.Conditions).To(ContainElement(SatisfyAll(HaveField("Type", v1alpha1.ConditionReady), HaveField("Reason", string(v1alpha1.ReasonNoWorkers)))))
+		Expect(pool.Status.Conditions).To(ContainElement(SatisfyAll(HaveField("Type", v1alpha1.ConditionReady),
+			HaveField("Reason", string(v1alpha1.ReasonNoWorkers)))))
 
 		scaleTo(ctx, "sts/swarm-worker", "12")
 		twelve := awaitSettled(ctx, pool, 12, 27)
@@ -88,7 +92,8 @@ var _ = Describe("A pool of streams", func() {
 		}
 		stop(ctx)
 		env.expectSingleOwners(ctx)
-		AddReportEntry("with a nudge lists were acknowledged after", ReportEntryVisibilityAlways, summary(deliveryTimes(ctx, "swarm-worker-config")))
+		AddReportEntry("with a nudge lists were acknowledged after", ReportEntryVisibilityAlways,
+			summary(deliveryTimes(ctx, "swarm-worker-config")))
 	})
 
 	It("touches only the workers whose list changes [P01, P11/plus-one-per-change, P11/unchanged-otherwise]", func(ctx SpecContext) {

@@ -34,7 +34,8 @@ func awaitSettled(ctx context.Context, pool *v1alpha1.WorkerPool, workers, jobs 
 	Eventually(func(g Gomega) {
 		g.Expect(api.Get(ctx, client.ObjectKeyFromObject(pool), pool)).To(Succeed())
 		g.Expect(pool.Status.ObservedGeneration).To(Equal(pool.Generation))
-		g.Expect([]int32{pool.Status.ExpectedSize, pool.Status.Size, pool.Status.Jobs}).To(HaveExactElements(int32(workers), int32(workers), int32(jobs)))
+		g.Expect([]int32{pool.Status.ExpectedSize, pool.Status.Size, pool.Status.Jobs}).To(HaveExactElements(int32(workers), int32(workers),
+			int32(jobs)))
 		g.Expect(meta.IsStatusConditionTrue(pool.Status.Conditions, v1alpha1.ConditionConverged)).To(BeTrue(), "%v", pool.Status.Conditions)
 		snapshot = takeSnapshot(ctx, g, pool)
 		g.Expect(snapshot.Version).To(Equal(pool.Status.Version))
@@ -52,11 +53,13 @@ func awaitSettled(ctx context.Context, pool *v1alpha1.WorkerPool, workers, jobs 
 func takeSnapshot(ctx context.Context, g Gomega, pool *v1alpha1.WorkerPool) poolSnapshot {
 	config := &corev1.ConfigMap{}
 	g.Expect(api.Get(ctx, client.ObjectKey{Namespace: pool.Namespace, Name: pool.ConfigName()}, config)).To(Succeed())
-	snapshot := poolSnapshot{file: parseConfig(config), uids: map[string]types.UID{}, acknowledgedVersions: map[string]string{}, slots: map[string]string{}}
+	snapshot := poolSnapshot{file: parseConfig(config), uids: map[string]types.UID{}, acknowledgedVersions: map[string]string{},
+		slots: map[string]string{}}
 	pods, err := env.pods(ctx, pool.Spec.Workers.Name)
 	g.Expect(err).NotTo(HaveOccurred())
 	for name, pod := range pods {
-		snapshot.uids[name], snapshot.acknowledgedVersions[name], snapshot.slots[name] = pod.UID, pod.Annotations[v1alpha1.AnnotationConfigVersion], pod.Labels[v1alpha1.LabelSlot]
+		snapshot.uids[name], snapshot.acknowledgedVersions[name], snapshot.slots[name] = pod.UID,
+			pod.Annotations[v1alpha1.AnnotationConfigVersion], pod.Labels[v1alpha1.LabelSlot]
 	}
 	return snapshot
 }

@@ -28,8 +28,10 @@ var unnudged struct {
 func sampleUnnudged(ctx context.Context) {
 	GinkgoHelper()
 	unnudged.stage, unnudged.took = open(ctx), make(chan time.Duration, 1)
-	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: unnudged.stage.namespace, Name: "untold-config"}, Data: versionAnnotations(1)}
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: unnudged.stage.namespace, Name: "untold"}, Spec: worker(idleContainer(), "untold")}
+	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: unnudged.stage.namespace, Name: "untold-config"},
+		Data: versionAnnotations(1)}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: unnudged.stage.namespace, Name: "untold"},
+		Spec: worker(idleContainer(), "untold")}
 	create(ctx, config, pod)
 	Eventually(unnudged.stage.fetchStatus).WithContext(ctx).WithArguments("untold").Should(HaveField("Version", BeEquivalentTo(1)))
 	go func() {
@@ -74,7 +76,8 @@ func unnudgedDelivery(config *corev1.ConfigMap, version int64) (time.Duration, e
 }
 
 func versionAnnotations(version int64) map[string]string {
-	return map[string]string{"config.yml": fmt.Sprintf("version: %d\nworkloads:\n  untold:\n    jobs: []\n    version: %d\n", version, version)}
+	return map[string]string{"config.yml": fmt.Sprintf("version: %d\nworkloads:\n  untold:\n    jobs: []\n    version: %d\n", version,
+		version)}
 }
 
 var _ = AfterSuite(func(ctx SpecContext) {

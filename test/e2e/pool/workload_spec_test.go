@@ -31,7 +31,8 @@ var _ = Describe("A workload", func() {
 		for _, name := range []string{"swarm-worker-0", "swarm-worker-1"} {
 			Eventually(env.health).WithContext(ctx).WithArguments(name).Should(HaveField("Status", "waiting"), "there is no list")
 		}
-		Expect(kubectl(ctx, "label", "--namespace", env.namespace, "sts/swarm-worker", v1alpha1.LabelPool+"=streams")).To(ContainSubstring("labeled"))
+		Expect(kubectl(ctx, "label", "--namespace", env.namespace, "sts/swarm-worker", v1alpha1.LabelPool+"=streams")).
+			To(ContainSubstring("labeled"))
 		pool := poolOf("streams")
 		Eventually(api.Get).WithContext(ctx).WithArguments(client.ObjectKeyFromObject(pool), pool).Should(Succeed())
 		before := awaitSettled(ctx, pool, 2, 4)
@@ -46,7 +47,8 @@ var _ = Describe("A workload", func() {
 		Eventually(api.Get).WithContext(ctx).WithArguments(client.ObjectKeyFromObject(pool), pool).Should(Satisfy(apierrors.IsNotFound))
 		config := current(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: env.namespace, Name: "swarm-worker-config"}})
 		Expect(parseConfig(config).text).To(Equal(after.text), "it stays as it is")
-		Eventually(kubectl).WithContext(ctx).WithArguments("get", "events", "--namespace", env.namespace, "--field-selector", "reason=PoolRemoved,involvedObject.kind=StatefulSet").
+		Eventually(kubectl).WithContext(ctx).WithArguments("get", "events", "--namespace", env.namespace, "--field-selector",
+			"reason=PoolRemoved,involvedObject.kind=StatefulSet").
 			Should(ContainSubstring("swarm-worker-config"))
 		env.expectSingleOwners(ctx)
 	})
@@ -60,7 +62,8 @@ var _ = Describe("A workload", func() {
 		kept := revisions(ctx, pool)
 
 		Expect(kubectl(ctx, "rollout", "restart", "--namespace", env.namespace, "deployment/crowd")).To(ContainSubstring("restarted"))
-		Expect(kubectl(ctx, "rollout", "status", "--namespace", env.namespace, "deployment/crowd", "--timeout=90s")).To(ContainSubstring("successfully rolled out"))
+		Expect(kubectl(ctx, "rollout", "status", "--namespace", env.namespace, "deployment/crowd", "--timeout=90s")).
+			To(ContainSubstring("successfully rolled out"))
 		after := awaitSettled(ctx, pool, 3, 9)
 		Expect(after.jobsBySlot()).To(Equal(before.jobsBySlot()), "nothing has moved")
 		for pod := range before.uids {
@@ -87,10 +90,12 @@ var _ = Describe("A workload", func() {
 		Expect(before.Workloads[before.owners()["vip"]].Jobs).To(HaveExactElements("vip"))
 
 		edit(ctx, pool, func(p *v1alpha1.WorkerPool) {
-			p.Spec.Jobs = append(p.Spec.Jobs, v1alpha1.Job{Name: "vip-2", QoS: v1alpha1.JobDedicated}, v1alpha1.Job{Name: "vip-3", QoS: v1alpha1.JobDedicated})
+			p.Spec.Jobs = append(p.Spec.Jobs, v1alpha1.Job{Name: "vip-2", QoS: v1alpha1.JobDedicated},
+				v1alpha1.Job{Name: "vip-3", QoS: v1alpha1.JobDedicated})
 		})
 		Eventually(condition(ctx, pool, v1alpha1.ConditionDegraded)).WithContext(ctx).Should(SatisfyAll(
-			HaveField("Status", metav1.ConditionTrue), HaveField("Reason", string(v1alpha1.ReasonJobsUnassigned)), HaveField("Message", ContainSubstring("vip-3"))))
+			HaveField("Status", metav1.ConditionTrue), HaveField("Reason", string(v1alpha1.ReasonJobsUnassigned)),
+			HaveField("Message", ContainSubstring("vip-3"))))
 		after := awaitSettled(ctx, pool, 3, 7)
 		Expect(pool.Status.Unassigned).To(HaveExactElements("vip-3"))
 		Expect(after.owners()["vip"]).To(Equal(before.owners()["vip"]))

@@ -104,7 +104,8 @@ func nearlyOld(secret *corev1.Secret) (certificate, key []byte) {
 func nextAuthority(ago time.Duration) (certificate, key []byte) {
 	GinkgoHelper()
 	return issueCertificate(&x509.Certificate{
-		Subject: pkix.Name{CommonName: "swarm-operator-link CA of the suite"}, NotBefore: time.Now().Add(-ago - time.Hour), NotAfter: time.Now().Add(3650 * day),
+		Subject: pkix.Name{CommonName: "swarm-operator-link CA of the suite"}, NotBefore: time.Now().Add(-ago - time.Hour),
+		NotAfter: time.Now().Add(3650 * day),
 		KeyUsage: x509.KeyUsageCertSign, BasicConstraintsValid: true, IsCA: true, MaxPathLenZero: true,
 	}, nil, nil)
 }

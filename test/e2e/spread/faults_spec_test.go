@@ -50,7 +50,8 @@ var _ = Describe("A split through faults", func() {
 		awaitCovered(ctx)
 		web := deployment(spreadMeta("web", 2, 60), 30)
 		create(ctx, web)
-		Eventually(pods).WithContext(ctx).WithArguments(labelsOf(web)).WithPolling(10 * time.Millisecond).Should(WithTransform(func(made []corev1.Pod) int { return len(made) }, BeNumerically(">=", 4)))
+		Eventually(pods).WithContext(ctx).WithArguments(labelsOf(web)).WithPolling(10 * time.Millisecond).
+			Should(WithTransform(func(made []corev1.Pod) int { return len(made) }, BeNumerically(">=", 4)))
 		cluster.KillLeader(ctx)
 		made, err := pods(ctx, labelsOf(web))
 		Expect(err).NotTo(HaveOccurred())

@@ -20,11 +20,14 @@ var _ = Describe("The only spot node", Serial, func() {
 
 		DeferCleanup(func(ctx SpecContext) { mustKubectl(ctx, "uncordon", spotNode()) })
 		// Only this spec's pods: the operator may have one there.
-		mustKubectl(ctx, "drain", spotNode(), "--ignore-daemonsets", "--delete-emptydir-data", "--timeout", timeout.String(), "--pod-selector", "app=web")
+		mustKubectl(ctx, "drain", spotNode(), "--ignore-daemonsets", "--delete-emptydir-data", "--timeout", timeout.String(), "--pod-selector",
+			"app=web")
 		awaitSplit(ctx, labelsOf(web), 8, 0)
 		Eventually(spreadAnnotations).WithContext(ctx).WithArguments(web).Should(And(
-			HaveKeyWithValue(annotationKey(v1alpha1.SpreadStatus), v1alpha1.SpreadSpotUnavailable), HaveKeyWithValue(annotationKey(v1alpha1.SpreadCurrent), distribution(8, 0))))
-		Expect(mustKubectl(ctx, "get", "events", "--namespace", namespace, "--field-selector", "reason=SpotUnavailable")).To(ContainSubstring("deployment/web"))
+			HaveKeyWithValue(annotationKey(v1alpha1.SpreadStatus), v1alpha1.SpreadSpotUnavailable),
+			HaveKeyWithValue(annotationKey(v1alpha1.SpreadCurrent), distribution(8, 0))))
+		Expect(mustKubectl(ctx, "get", "events", "--namespace", namespace, "--field-selector", "reason=SpotUnavailable")).
+			To(ContainSubstring("deployment/web"))
 		before, drained := len(changes(seen)), count(seen, becameUnavailable(spot))
 		Consistently(func() (int, error) {
 			found, err := pods(ctx, client.MatchingLabels{"app": "web"})
@@ -35,7 +38,8 @@ var _ = Describe("The only spot node", Serial, func() {
 		mustKubectl(ctx, "uncordon", spotNode())
 		awaitBalanced(ctx, web, 4, 4)
 		reportMeasurement("back on spot after", time.Since(began).Round(time.Second).String())
-		Expect(changes(seen)[before:][:2]).To(HaveExactElements(becameUnavailable(onDemand), becameAvailable(spot)), "one tries before others follow")
+		Expect(changes(seen)[before:][:2]).To(HaveExactElements(becameUnavailable(onDemand), becameAvailable(spot)),
+			"one tries before others follow")
 		Expect(count(seen, becameUnavailable(onDemand))).To(Equal(4))
 		Expect([]int{drained, count(seen, becameUnavailable(spot))}).To(HaveEach(4), "once each")
 		Expect(seen.Lowest()).To(BeNumerically(">=", 6), "as the budget has it")

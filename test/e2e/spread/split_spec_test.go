@@ -64,7 +64,8 @@ var _ = Describe("A workload that is spread", func() {
 			awaitSplit(ctx, client.MatchingLabels{v1alpha1.LabelSwarm: "mixed", v1alpha1.LabelAgentType: kind}, 2, 1)
 			set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "mixed-" + kind}}
 			Eventually(spreadAnnotations).WithContext(ctx).WithArguments(set).Should(And(
-				HaveKeyWithValue(annotationKey(v1alpha1.SpreadStatus), v1alpha1.SpreadBalanced), HaveKeyWithValue(annotationKey(v1alpha1.SpreadCurrent), distribution(2, 1))))
+				HaveKeyWithValue(annotationKey(v1alpha1.SpreadStatus), v1alpha1.SpreadBalanced),
+				HaveKeyWithValue(annotationKey(v1alpha1.SpreadCurrent), distribution(2, 1))))
 		}
 	})
 })

@@ -34,7 +34,8 @@ func classes(ctx context.Context) map[string]string {
 			}
 		}
 	}
-	Expect(slices.Collect(maps.Values(classByNode))).To(ContainElements(onDemand, spot), "bring up a cluster with `devcluster up --real-nodes 2`")
+	Expect(slices.Collect(maps.Values(classByNode))).To(ContainElements(onDemand, spot),
+		"bring up a cluster with `devcluster up --real-nodes 2`")
 	return classByNode
 }
 
@@ -98,7 +99,8 @@ func awaitBalanced(ctx context.Context, workload client.Object, onDemand, spot i
 		HaveKeyWithValue(annotationKey(v1alpha1.SpreadDesired), want), HaveKeyWithValue(annotationKey(v1alpha1.SpreadCurrent), want),
 		HaveKeyWithValue(annotationKey(v1alpha1.SpreadStatus), v1alpha1.SpreadBalanced), Not(HaveKey(annotationKey(v1alpha1.SpreadReason))),
 	))
-	Expect(mustKubectl(ctx, "swarm", "spread", "--namespace", namespace, workload.GetName())).To(MatchRegexp(`%s +%d +%s +%s +Balanced`, workload.GetName(), onDemand+spot, want, want))
+	Expect(mustKubectl(ctx, "swarm", "spread", "--namespace", namespace, workload.GetName())).To(MatchRegexp(`%s +%d +%s +%s +Balanced`,
+		workload.GetName(), onDemand+spot, want, want))
 }
 
 // spreadAnnotations are the annotations of a workload.

@@ -23,10 +23,12 @@ import (
 func idle() corev1.PodSpec {
 	return corev1.PodSpec{
 		AutomountServiceAccountToken: new(false), TerminationGracePeriodSeconds: new(int64(2)), EnableServiceLinks: new(false),
-		SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: new(true), SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
+		SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: new(true),
+			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
 		Containers: []corev1.Container{{
 			Name: "probe", Image: testcluster.ProbeImage(), ImagePullPolicy: corev1.PullIfNotPresent, Args: []string{"sleep"},
-			SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: new(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}},
+			SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: new(false),
+				Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}},
 		}},
 	}
 }
@@ -47,17 +49,20 @@ func annotationKey(annotation v1alpha1.SpreadAnnotation) string {
 // spreadMeta is a workload's name and its wish: a floor, and a share in percent.
 func spreadMeta(name string, floor, share int) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: namespace, Name: name, Annotations: map[string]string{
-		annotationKey(v1alpha1.SpreadMode): v1alpha1.SpreadEnabled, annotationKey(v1alpha1.SpreadMinOnDemand): strconv.Itoa(floor), annotationKey(v1alpha1.SpreadSpotPercentage): strconv.Itoa(share),
+		annotationKey(v1alpha1.SpreadMode): v1alpha1.SpreadEnabled, annotationKey(v1alpha1.SpreadMinOnDemand): strconv.Itoa(floor),
+		annotationKey(v1alpha1.SpreadSpotPercentage): strconv.Itoa(share),
 	}}
 }
 
 func deployment(meta metav1.ObjectMeta, size int32) *appsv1.Deployment {
-	return &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Replicas: &size, Selector: selector(meta.Name), Template: template(meta.Name)}}
+	return &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Replicas: &size, Selector: selector(meta.Name),
+		Template: template(meta.Name)}}
 }
 
 func statefulSet(meta metav1.ObjectMeta, size int32) *appsv1.StatefulSet {
 	return &appsv1.StatefulSet{ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{
-		Replicas: &size, Selector: selector(meta.Name), Template: template(meta.Name), ServiceName: meta.Name, PodManagementPolicy: appsv1.ParallelPodManagement,
+		Replicas: &size, Selector: selector(meta.Name), Template: template(meta.Name), ServiceName: meta.Name,
+		PodManagementPolicy: appsv1.ParallelPodManagement,
 	}}
 }
 

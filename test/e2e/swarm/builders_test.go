@@ -82,7 +82,8 @@ func create(ctx context.Context, objects ...client.Object) {
 func createReadySwarm(ctx context.Context, swarm *v1alpha1.Swarm) *v1alpha1.Swarm {
 	GinkgoHelper()
 	create(ctx, swarm)
-	Expect(kubectl(ctx, "wait", "--namespace", namespace, "swarm/"+swarm.Name, "--for=condition=Ready", "--timeout=90s")).To(ContainSubstring("condition met"))
+	Expect(kubectl(ctx, "wait", "--namespace", namespace, "swarm/"+swarm.Name, "--for=condition=Ready", "--timeout=90s")).
+		To(ContainSubstring("condition met"))
 	return swarm
 }
 

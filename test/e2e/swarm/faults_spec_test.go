@@ -62,7 +62,7 @@ var _ = Describe("A swarm through faults", func() {
 
 	It("finishes a task whose agent is killed in the middle, long before its lease ends", func(ctx SpecContext) {
 		mortal := newSwarm("mortal", 2, 1)
-		mortal.Spec.Agents[0].LeaseSeconds = 3600 // only the kubelet's proof that the process has ended moves the task within the time of this spec
+		mortal.Spec.Agents[0].LeaseSeconds = 3600 // only the kubelet's proof of its end moves the task within this spec
 		createReadySwarm(ctx, mortal)
 		create(ctx, task("long", "mortal", endlessOrder()))
 		held := awaitRunning(ctx, "long")
@@ -70,7 +70,8 @@ var _ = Describe("A swarm through faults", func() {
 		killed := time.Now()
 		holder.Kill("swarm-agent")
 		proven := awaitTerminated(ctx, held.Name)
-		AddReportEntry("from the kill of an agent to the pod's status", proven.Sub(killed).Round(10*time.Millisecond).String(), ReportEntryVisibilityAlways)
+		AddReportEntry("from the kill of an agent to the pod's status", proven.Sub(killed).Round(10*time.Millisecond).String(),
+			ReportEntryVisibilityAlways)
 
 		awaitPhase(ctx, v1alpha1.TaskCompleted, "long")
 		finished := taskNamed(ctx, "long")
@@ -97,10 +98,12 @@ var _ = Describe("A swarm through faults", func() {
 		heard := awaitUnlinked(ctx, held.Name)
 		age.end = time.Now()
 		frozen.Unfreeze()
-		Expect(kubectl(ctx, "wait", "--namespace", namespace, "agent/"+held.Name, "--for=condition=Linked", "--timeout=60s")).To(ContainSubstring("condition met"))
+		Expect(kubectl(ctx, "wait", "--namespace", namespace, "agent/"+held.Name, "--for=condition=Linked", "--timeout=60s")).
+			To(ContainSubstring("condition met"))
 		expectExactlyOnce(ctx, "icy", []string{"long"}, age)
 		// The lease and 2 s; one more because the stored time of the last heartbeat is cut to a second.
-		expectReassignedWithin(ctx, "icy", "from the last heartbeat of a frozen agent with a lease of 10 s to the start on another", heard, 13*time.Second)
+		expectReassignedWithin(ctx, "icy", "from the last heartbeat of a frozen agent with a lease of 10 s to the start on another", heard,
+			13*time.Second)
 	})
 
 	It("loses nothing when the leader is killed during fifty tasks [S15/same-end-state]", func(ctx SpecContext) {
@@ -134,7 +137,8 @@ var _ = Describe("A swarm through faults", func() {
 		createReadySwarm(ctx, newSwarm("doomed", 4, 2))
 		names := createTasks(ctx, "doomed", 24, orderLasting(2*time.Second))
 		awaitAssigned(ctx, names[0])
-		head, hand := cluster.PodProcesses(ctx, testcluster.SystemNamespace, cluster.LeaderPod(ctx)), cluster.PodProcesses(ctx, namespace, "doomed-worker-0")
+		head, hand := cluster.PodProcesses(ctx, testcluster.SystemNamespace, cluster.LeaderPod(ctx)), cluster.PodProcesses(ctx, namespace,
+			"doomed-worker-0")
 		head.Kill("swarm-operator")
 		hand.Kill("swarm-agent")
 

@@ -110,7 +110,8 @@ func (w journals) processRuns(freezes ...freeze) map[string][]*run {
 	return runsByTask
 }
 
-// wokeFromFreeze reports whether a line was written by a process that woke from being frozen. It may write one more line before its agent ends it.
+// wokeFromFreeze reports whether a line was written by a process that woke from being frozen. It may write one more line before its agent
+// ends it.
 func wokeFromFreeze(said journalEntry, r *run, except []freeze) bool {
 	return slices.ContainsFunc(except, func(age freeze) bool {
 		return age.agent == said.Agent && r.start.Before(age.start) && said.Time.After(age.start) && said.Time.Before(age.end.Add(time.Second))
@@ -139,7 +140,8 @@ func expectExactlyOnce(ctx context.Context, swarm string, tasks []string, except
 		finished := taskNamed(ctx, name)
 		Expect(finished.Status.Phase).To(Equal(v1alpha1.TaskCompleted), name)
 		Expect(slices.ContainsFunc(journals.agents, func(entry journalEntry) bool {
-			return entry.UID == string(finished.UID) && entry.Epoch == finished.Status.Epoch && entry.Event == "finish" && entry.Outcome == "succeeded"
+			return entry.UID == string(finished.UID) && entry.Epoch == finished.Status.Epoch && entry.Event == "finish" &&
+				entry.Outcome == "succeeded"
 		})).To(BeTrue(), "the result of %s was taken from an attempt that no agent saw succeed", name)
 	}
 }

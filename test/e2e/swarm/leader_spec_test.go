@@ -58,7 +58,8 @@ var _ = Describe("A hundred attempts with default settings", Ordered, func() {
 	})
 
 	It("are not restarted when the operator is updated [X01/rolling-update]", func(ctx SpecContext) {
-		Expect(kubectl(ctx, "rollout", "restart", "--namespace", testcluster.SystemNamespace, "deployment/swarm-operator")).To(ContainSubstring("restarted"))
+		Expect(kubectl(ctx, "rollout", "restart", "--namespace", testcluster.SystemNamespace, "deployment/swarm-operator")).
+			To(ContainSubstring("restarted"))
 		Expect(kubectl(ctx, "rollout", "status", "--namespace", testcluster.SystemNamespace, "deployment/swarm-operator", "--timeout=120s")).
 			To(ContainSubstring("successfully rolled out"))
 		cluster.AwaitOperator(ctx)
@@ -111,7 +112,8 @@ func tasksByAttempt(ctx context.Context) (running, disturbed []string, _ error) 
 		name, status := list.Items[n].Name, &list.Items[n].Status
 		switch {
 		case status.Attempt > 1 || status.Reassignments > 0:
-			disturbed = append(disturbed, fmt.Sprintf("%s is %s in attempt %d with %d reassignments: %s", name, status.Phase, status.Attempt, status.Reassignments, status.Message))
+			disturbed = append(disturbed, fmt.Sprintf("%s is %s in attempt %d with %d reassignments: %s", name, status.Phase, status.Attempt,
+				status.Reassignments, status.Message))
 		case status.Phase == v1alpha1.TaskRunning:
 			running = append(running, name)
 		}

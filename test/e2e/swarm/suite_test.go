@@ -58,5 +58,6 @@ var _ = JustAfterEach(func(ctx SpecContext) {
 
 var _ = AfterEach(func(ctx SpecContext) {
 	testcluster.ExpectNoDataRaces(ctx)
-	testcluster.ExpectNoDataRacesIn(ctx, "--namespace", namespace, "--selector", v1alpha1.LabelSwarm, "--container", "agent", "--ignore-errors")
+	testcluster.ExpectNoDataRacesIn(ctx, "--namespace", namespace, "--selector", v1alpha1.LabelSwarm, "--container", "agent",
+		"--ignore-errors")
 })

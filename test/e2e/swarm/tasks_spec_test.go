@@ -65,7 +65,8 @@ var _ = Describe("A swarm at work", func() {
 				Expect(string(finished.Status.Result.Raw)).To(ContainSubstring(`"agent":"demo-` + finished.Spec.AgentType + `-0"`))
 			}
 		}
-		Expect(kubectl(ctx, "wait", "--namespace", namespace, "task", "--all", "--for=condition=Ready", "--timeout=5s")).To(ContainSubstring("condition met"))
+		Expect(kubectl(ctx, "wait", "--namespace", namespace, "task", "--all", "--for=condition=Ready", "--timeout=5s")).
+			To(ContainSubstring("condition met"))
 		expectExactlyOnce(ctx, "demo", names)
 	})
 
@@ -86,7 +87,8 @@ var _ = Describe("A swarm at work", func() {
 		awaitPhase(ctx, v1alpha1.TaskPending, names...)
 		Expect(taskNamed(ctx, "urgent").Status.Reason).To(Equal(string(v1alpha1.ReasonPaused)))
 
-		Expect(kubectl(ctx, "patch", "--namespace", namespace, "swarm/queue", "--type=merge", "--patch", `{"spec":{"mode":"Running"}}`)).To(ContainSubstring("patched"))
+		Expect(kubectl(ctx, "patch", "--namespace", namespace, "swarm/queue", "--type=merge", "--patch", `{"spec":{"mode":"Running"}}`)).
+			To(ContainSubstring("patched"))
 		awaitPhase(ctx, v1alpha1.TaskCompleted, names...)
 		first := slices.IndexFunc(readJournals(ctx, "queue").agents, func(said journalEntry) bool { return said.Event == "start" })
 		Expect(readJournals(ctx, "queue").agents[first].Task).To(Equal("urgent"))
@@ -99,7 +101,8 @@ var _ = Describe("A swarm at work", func() {
 		createReadySwarm(ctx, swarm)
 		names := createTasks(ctx, "even", atOnce, orderLasting(100*time.Millisecond))
 		awaitPhase(ctx, v1alpha1.TaskPending, names...)
-		Expect(kubectl(ctx, "patch", "--namespace", namespace, "swarm/even", "--type=merge", "--patch", `{"spec":{"mode":"Running"}}`)).To(ContainSubstring("patched"))
+		Expect(kubectl(ctx, "patch", "--namespace", namespace, "swarm/even", "--type=merge", "--patch", `{"spec":{"mode":"Running"}}`)).
+			To(ContainSubstring("patched"))
 		awaitPhase(ctx, v1alpha1.TaskCompleted, names...)
 		expectEvenSplit(ctx, agents, names)
 
@@ -134,7 +137,8 @@ var _ = Describe("A swarm at work", func() {
 		awaitRunning(ctx, "unwanted")
 		awaitRunning(ctx, "later")
 		desire := func(name string, what v1alpha1.TaskDesire) {
-			Expect(kubectl(ctx, "patch", "--namespace", namespace, "task", name, "--type=merge", "--patch", fmt.Sprintf(`{"spec":{"desired":%q}}`, what))).To(ContainSubstring("patched"))
+			Expect(kubectl(ctx, "patch", "--namespace", namespace, "task", name, "--type=merge", "--patch",
+				fmt.Sprintf(`{"spec":{"desired":%q}}`, what))).To(ContainSubstring("patched"))
 		}
 		desire("unwanted", v1alpha1.TaskCancel)
 		desire("later", v1alpha1.TaskSuspend)
@@ -163,29 +167,32 @@ var _ = Describe("A swarm at work", func() {
 			g.Expect(pods.Items).To(HaveLen(1))
 			g.Expect(pods.Items[0].Name).To(Equal("shrinking-worker-0"))
 		}).WithContext(ctx).Should(Succeed())
-		Eventually(isDeleted(ctx, &v1alpha1.Agent{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "shrinking-worker-2"}})).WithContext(ctx).Should(BeTrue())
+		Eventually(isDeleted(ctx, &v1alpha1.Agent{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "shrinking-worker-2"}})).
+			WithContext(ctx).Should(BeTrue())
 	})
 
-	It("goes with its tasks, its pods and everything else when it is deleted while tasks run [S10/cascade, S10/tasks, S10/claims-deleted]", func(ctx SpecContext) {
-		swarm := createReadySwarm(ctx, newSwarm("fleeting", 2, 1))
-		for _, name := range createTasks(ctx, "fleeting", 2, endlessOrder()) {
-			awaitRunning(ctx, name)
-		}
-		create(ctx, task("waiting", "fleeting", endlessOrder()))
-		Expect(kubectl(ctx, "delete", "--namespace", namespace, "swarm/fleeting", "--timeout=60s")).To(ContainSubstring("deleted"))
-
-		Expect(isDeleted(ctx, swarm)()).To(BeTrue())
-		tasks := &v1alpha1.TaskList{}
-		Expect(api.List(ctx, tasks, client.InNamespace(namespace))).To(Succeed())
-		Expect(tasks.Items).To(BeEmpty())
-		Eventually(func(g Gomega) {
-			for _, list := range []client.ObjectList{&v1alpha1.AgentList{}, &appsv1.StatefulSetList{}, &corev1.PodList{}, &corev1.PersistentVolumeClaimList{}} {
-				left := list
-				g.Expect(api.List(ctx, left, client.InNamespace(namespace))).To(Succeed())
-				g.Expect(left).To(HaveField("Items", BeEmpty()))
+	It("goes with its tasks, its pods and everything else when it is deleted while tasks run [S10/cascade, S10/tasks, S10/claims-deleted]",
+		func(ctx SpecContext) {
+			swarm := createReadySwarm(ctx, newSwarm("fleeting", 2, 1))
+			for _, name := range createTasks(ctx, "fleeting", 2, endlessOrder()) {
+				awaitRunning(ctx, name)
 			}
-			g.Expect(isDeleted(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "fleeting-config"}})()).To(BeTrue())
-			g.Expect(isDeleted(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "fleeting"}})()).To(BeTrue())
-		}).WithContext(ctx).Should(Succeed())
-	})
+			create(ctx, task("waiting", "fleeting", endlessOrder()))
+			Expect(kubectl(ctx, "delete", "--namespace", namespace, "swarm/fleeting", "--timeout=60s")).To(ContainSubstring("deleted"))
+
+			Expect(isDeleted(ctx, swarm)()).To(BeTrue())
+			tasks := &v1alpha1.TaskList{}
+			Expect(api.List(ctx, tasks, client.InNamespace(namespace))).To(Succeed())
+			Expect(tasks.Items).To(BeEmpty())
+			Eventually(func(g Gomega) {
+				for _, list := range []client.ObjectList{&v1alpha1.AgentList{}, &appsv1.StatefulSetList{}, &corev1.PodList{},
+					&corev1.PersistentVolumeClaimList{}} {
+					left := list
+					g.Expect(api.List(ctx, left, client.InNamespace(namespace))).To(Succeed())
+					g.Expect(left).To(HaveField("Items", BeEmpty()))
+				}
+				g.Expect(isDeleted(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "fleeting-config"}})()).To(BeTrue())
+				g.Expect(isDeleted(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "fleeting"}})()).To(BeTrue())
+			}).WithContext(ctx).Should(Succeed())
+		})
 })

@@ -35,7 +35,8 @@ var _ = Describe("A swarm in trouble", func() {
 		swarm.Spec.Agents = append(swarm.Spec.Agents, broken, crashing, ending)
 		create(ctx, swarm)
 		Eventually(func(g Gomega) {
-			g.Expect(failure(ctx, g, "partial-broken-0")).To(SatisfyAll(ContainSubstring("there-is-no-such-image"), ContainSubstring("check the name of the image")))
+			g.Expect(failure(ctx, g, "partial-broken-0")).To(SatisfyAll(ContainSubstring("there-is-no-such-image"),
+				ContainSubstring("check the name of the image")))
 			for agent, container := range map[string]string{"partial-crashing-0": `"setup"`, "partial-ending-0": `"agent"`} {
 				g.Expect(failure(ctx, g, agent)).To(SatisfyAll(
 					ContainSubstring(container), ContainSubstring("see its logs"), ContainSubstring("it last ended with code 2")))
@@ -46,7 +47,8 @@ var _ = Describe("A swarm in trouble", func() {
 				HaveField("Reason", string(v1alpha1.ReasonAgentsFailing)),
 				HaveField("Message", SatisfyAll(ContainSubstring("3 of 4"), ContainSubstring("partial-broken-0"))))))
 		}).WithContext(ctx).Should(Succeed())
-		Expect(kubectl(ctx, "get", "events", "--namespace", namespace, "--field-selector", "reason=AgentsFailing")).To(ContainSubstring("partial"))
+		Expect(kubectl(ctx, "get", "events", "--namespace", namespace, "--field-selector", "reason=AgentsFailing")).
+			To(ContainSubstring("partial"))
 
 		create(ctx, task("anyway", "partial", taskOrder{}))
 		awaitPhase(ctx, v1alpha1.TaskCompleted, "anyway")
@@ -71,7 +73,8 @@ var _ = Describe("A swarm in trouble", func() {
 		names := createTasks(ctx, "mostly", 8, orderLasting(2*time.Second))
 		awaitPhase(ctx, v1alpha1.TaskCompleted, names...)
 		for n := range 4 {
-			Expect(read(ctx, fmt.Sprintf("mostly-worker-%d", n), "journal.jsonl")).To(ContainElement(HaveField("Event", "start")), "worker %d has worked", n)
+			Expect(read(ctx, fmt.Sprintf("mostly-worker-%d", n), "journal.jsonl")).To(ContainElement(HaveField("Event", "start")),
+				"worker %d has worked", n)
 		}
 	})
 
@@ -86,7 +89,8 @@ var _ = Describe("A swarm in trouble", func() {
 		failed := taskNamed(ctx, "impossible")
 		Expect(failed.Status.Reason).To(Equal("CommandNotStarted"))
 		Expect(failed.Status.Message).To(SatisfyAll(ContainSubstring("/no/such/program"), ContainSubstring("does the image hold the program")))
-		Expect(kubectl(ctx, "get", "events", "--namespace", namespace, "--field-selector", "reason=CommandNotStarted")).To(ContainSubstring("impossible"))
+		Expect(kubectl(ctx, "get", "events", "--namespace", namespace, "--field-selector", "reason=CommandNotStarted")).
+			To(ContainSubstring("impossible"))
 	})
 
 	It("tells a crash, too much output and bad input apart, and does not try the latter two again", func(ctx SpecContext) {
@@ -100,9 +104,12 @@ var _ = Describe("A swarm in trouble", func() {
 		awaitPhase(ctx, v1alpha1.TaskFailed, "crash", "endless", "garbled")
 		awaitPhase(ctx, v1alpha1.TaskCompleted, "wrong")
 
-		Expect(taskNamed(ctx, "crash").Status).To(SatisfyAll(HaveField("Reason", "CommandFailed"), HaveField("Message", SatisfyAll(ContainSubstring("exit status 7"), ContainSubstring("out of paper")))))
-		Expect(taskNamed(ctx, "endless").Status).To(SatisfyAll(HaveField("Reason", string(v1alpha1.ReasonResultTooLarge)), HaveField("Message", ContainSubstring("4096")), HaveField("Attempt", BeEquivalentTo(1))))
-		Expect(taskNamed(ctx, "garbled").Status).To(SatisfyAll(HaveField("Reason", string(v1alpha1.ReasonBadInput)), HaveField("Attempt", BeEquivalentTo(1))))
+		Expect(taskNamed(ctx, "crash").Status).To(SatisfyAll(HaveField("Reason", "CommandFailed"),
+			HaveField("Message", SatisfyAll(ContainSubstring("exit status 7"), ContainSubstring("out of paper")))))
+		Expect(taskNamed(ctx, "endless").Status).To(SatisfyAll(HaveField("Reason", string(v1alpha1.ReasonResultTooLarge)),
+			HaveField("Message", ContainSubstring("4096")), HaveField("Attempt", BeEquivalentTo(1))))
+		Expect(taskNamed(ctx, "garbled").Status).To(SatisfyAll(HaveField("Reason", string(v1alpha1.ReasonBadInput)),
+			HaveField("Attempt", BeEquivalentTo(1))))
 	})
 
 	It("refuses a payload above the limit and names the way out", func(ctx SpecContext) {
@@ -111,7 +118,8 @@ var _ = Describe("A swarm in trouble", func() {
 		create(ctx, large)
 		awaitPhase(ctx, v1alpha1.TaskFailed, "large")
 		Expect(taskNamed(ctx, "large").Status).To(SatisfyAll(
-			HaveField("Reason", string(v1alpha1.ReasonPayloadTooLarge)), HaveField("Message", SatisfyAll(ContainSubstring("8192"), ContainSubstring("payloadFrom")))))
+			HaveField("Reason", string(v1alpha1.ReasonPayloadTooLarge)),
+			HaveField("Message", SatisfyAll(ContainSubstring("8192"), ContainSubstring("payloadFrom")))))
 	})
 
 	It("keeps a task of an unknown swarm waiting until there is one", func(ctx SpecContext) {
@@ -140,6 +148,7 @@ var _ = Describe("A swarm in trouble", func() {
 			Spec:       v1alpha1.AgentSpec{SwarmRef: v1alpha1.SwarmReference{Name: "nowhere"}, Type: "coder"},
 		}
 		create(ctx, stray)
-		Eventually(func() string { return readiness(current(ctx, stray).Status.Conditions).Reason }).WithContext(ctx).Should(Equal(string(v1alpha1.ReasonSwarmNotFound)))
+		Eventually(func() string { return readiness(current(ctx, stray).Status.Conditions).Reason }).WithContext(ctx).
+			Should(Equal(string(v1alpha1.ReasonSwarmNotFound)))
 	})
 })

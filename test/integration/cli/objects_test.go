@@ -33,7 +33,8 @@ func createPools(ctx context.Context, ns string) {
 	Expect(err).NotTo(HaveOccurred())
 	Expect(api.Create(ctx, newRevision(pool, 1, file))).To(Succeed())
 	Expect(api.Create(ctx, newRevision(pool, 2, codec.File{Version: 2, Workers: []codec.FileEntry{
-		{Worker: "swarm-worker-0", Version: 2, Jobs: []string{"stream:cars:new"}}, {Worker: "swarm-worker-1", Version: 2, Jobs: []string{"stream:foo:new"}},
+		{Worker: "swarm-worker-0", Version: 2, Jobs: []string{"stream:cars:new"}},
+		{Worker: "swarm-worker-1", Version: 2, Jobs: []string{"stream:foo:new"}},
 	}}))).To(Succeed())
 	Expect(api.Create(ctx, newRevision(pool, 3, file))).To(Succeed())
 	pool.Status = v1alpha1.WorkerPoolStatus{
@@ -42,7 +43,8 @@ func createPools(ctx context.Context, ns string) {
 			{Name: "swarm-worker-0", Jobs: 14, Revision: 3, Acknowledged: v1alpha1.AckReceived, State: v1alpha1.WorkerReady},
 			{Name: "swarm-worker-1", Jobs: 13, Revision: 3, Acknowledged: v1alpha1.AckAssumed, State: v1alpha1.WorkerNotReady},
 		},
-		Conditions: []metav1.Condition{metCondition(v1alpha1.Ready(1, v1alpha1.ReasonAvailable, "")), metCondition(v1alpha1.Converged(1, "all workers have confirmed"))},
+		Conditions: []metav1.Condition{metCondition(v1alpha1.Ready(1, v1alpha1.ReasonAvailable, "")),
+			metCondition(v1alpha1.Converged(1, "all workers have confirmed"))},
 	}
 	Expect(api.Status().Update(ctx, pool)).To(Succeed())
 }

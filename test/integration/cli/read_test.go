@@ -32,7 +32,8 @@ var _ = Describe("kubectl swarm pools", func() {
 	})
 
 	It("looks into all namespaces", func() {
-		Expect(runSuccessfully("pools -A -o wide")).To(MatchRegexp(row(namespace + " cameras StatefulSet/swarm-worker 2/2 27 1 True Available 3/3 -")))
+		Expect(runSuccessfully("pools -A -o wide")).To(MatchRegexp(row(namespace +
+			" cameras StatefulSet/swarm-worker 2/2 27 1 True Available 3/3 -")))
 	})
 
 	It("gives the objects to programs", func() {
@@ -181,10 +182,12 @@ func newDeployment(ctx SpecContext) deployment {
 	}).Should(HaveLen(2))
 	result := deployment{pool.Name, []string{pods.Items[0].Name, pods.Items[1].Name}}
 	for n, name := range result.pods {
-		patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"metadata": {"labels": {%q: "%d"}}}`, v1alpha1.LabelSlot, 1-n))
+		patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"metadata": {"labels": {%q: "%d"}}}`, v1alpha1.LabelSlot,
+			1-n))
 		Expect(api.Patch(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}, patch)).To(Succeed())
 	}
-	file := codec.File{Version: 1, Workers: []codec.FileEntry{{Worker: result.pods[1], Version: 1, Jobs: []string{"a", "b"}}, {Worker: result.pods[0], Version: 1, Jobs: []string{"c", "d"}}}}
+	file := codec.File{Version: 1, Workers: []codec.FileEntry{{Worker: result.pods[1], Version: 1, Jobs: []string{"a", "b"}},
+		{Worker: result.pods[0], Version: 1, Jobs: []string{"c", "d"}}}}
 	config := newConfigMap(pool, "deployed-config", "config.yml", file.String())
 	ledger, err := codec.NewLedger([]assign.Record{{Worker: result.pods[1]}, {Worker: result.pods[0], Ordinal: 1}}, nil).Encode()
 	Expect(err).NotTo(HaveOccurred())
@@ -237,7 +240,8 @@ var _ = Describe("kubectl swarm", func() {
 	It("refuses to run when no cluster is named", func() {
 		command := exec.Command(testcluster.FromRoot("bin", "kubectl-swarm"), "pools")
 		command.Env = append(os.Environ(), "KUBECONFIG=/dev/null")
-		Expect(runToEnd(command)).To(Equal(commandResult{1, "", "kubectl swarm: no cluster is configured: set KUBECONFIG, or use --kubeconfig\n"}))
+		Expect(runToEnd(command)).To(Equal(commandResult{1, "",
+			"kubectl swarm: no cluster is configured: set KUBECONFIG, or use --kubeconfig\n"}))
 	})
 
 	It("gives up on a cluster that does not answer", func() {

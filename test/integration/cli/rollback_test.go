@@ -13,12 +13,14 @@ var _ = Describe("kubectl swarm rollback", Ordered, func() {
 		Expect(out).To(MatchRegexp(row("REVISION AGE STRATEGY WORKERS JOBS MARK")))
 		Expect(out).To(MatchRegexp(`(?m)^2 +\d+s +Sticky +2 +2 +-$`))
 		Expect(out).To(MatchRegexp(`(?m)^3 +\d+s +Sticky +2 +27 +current$`))
-		Expect(runSuccessfully("history pool cameras -o name")).To(Equal("controllerrevision.apps/cameras-1\ncontrollerrevision.apps/cameras-2\ncontrollerrevision.apps/cameras-3\n"))
+		Expect(runSuccessfully("history pool cameras -o name")).
+			To(Equal("controllerrevision.apps/cameras-1\ncontrollerrevision.apps/cameras-2\ncontrollerrevision.apps/cameras-3\n"))
 	})
 
 	It("shows what going back would move, and does not go", func(ctx SpecContext) {
 		before := snapshot(ctx)
-		Expect(runSuccessfully("rollback pool cameras --to 2 --dry-run")).To(HavePrefix("2 jobs over 2 workers: 2 move, 0 stay, 25 end; 2 published configs\n"))
+		Expect(runSuccessfully("rollback pool cameras --to 2 --dry-run")).
+			To(HavePrefix("2 jobs over 2 workers: 2 move, 0 stay, 25 end; 2 published configs\n"))
 		Expect(snapshot(ctx)).To(Equal(before))
 	})
 
@@ -42,7 +44,8 @@ var _ = Describe("kubectl swarm rollback", Ordered, func() {
 	})
 
 	It("lets the pool go on", func(ctx SpecContext) {
-		Expect(runSuccessfully("rollback pool cameras --undo")).To(HavePrefix("workerpool.swarm.io/cameras no longer pinned to revision 2: 27 jobs"))
+		Expect(runSuccessfully("rollback pool cameras --undo")).
+			To(HavePrefix("workerpool.swarm.io/cameras no longer pinned to revision 2: 27 jobs"))
 		pool := cameras(ctx)
 		Expect(pool.Spec.RollbackTo).To(BeZero())
 		text, err := json.Marshal(pool.Spec)

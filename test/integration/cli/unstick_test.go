@@ -23,11 +23,13 @@ var _ = Describe("kubectl swarm unstick", func() {
 		Expect(api.Delete(ctx, whole)).To(Succeed())
 		Eventually(isHeldBySwarm).WithContext(ctx).WithArguments(whole).Should(BeTrue())
 
-		Expect(runCommandIn(ns, "unstick", "research", "--dry-run").out).To(Equal("swarm.swarm.io/research in namespace " + ns + " would be let go\n"))
+		Expect(runCommandIn(ns, "unstick", "research", "--dry-run").out).To(Equal("swarm.swarm.io/research in namespace " + ns +
+			" would be let go\n"))
 		Expect(api.Get(ctx, client.ObjectKeyFromObject(swarm), swarm)).To(Succeed())
 		Expect(swarm.Finalizers).To(ConsistOf(v1alpha1.Finalizer))
 
-		Expect(runCommandIn(ns, "unstick", "research")).To(Equal(commandResult{0, "swarm.swarm.io/research in namespace " + ns + " let go\n", ""}))
+		Expect(runCommandIn(ns, "unstick", "research")).To(Equal(commandResult{0, "swarm.swarm.io/research in namespace " + ns + " let go\n",
+			""}))
 		Eventually(isDeleted).WithContext(ctx).WithArguments(whole).Should(BeTrue())
 	})
 
@@ -89,7 +91,8 @@ func allowToList(ctx context.Context, user string) {
 	GinkgoHelper()
 	named := metav1.ObjectMeta{Namespace: namespace, Name: "see-swarms"}
 	for _, object := range []client.Object{
-		&rbacv1.Role{ObjectMeta: named, Rules: []rbacv1.PolicyRule{{APIGroups: []string{v1alpha1.GroupVersion.Group}, Resources: []string{"swarms"}, Verbs: []string{"list"}}}},
+		&rbacv1.Role{ObjectMeta: named, Rules: []rbacv1.PolicyRule{{APIGroups: []string{v1alpha1.GroupVersion.Group},
+			Resources: []string{"swarms"}, Verbs: []string{"list"}}}},
 		&rbacv1.RoleBinding{
 			ObjectMeta: named, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: named.Name},
 			Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},

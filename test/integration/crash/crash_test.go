@@ -104,8 +104,8 @@ func (s scenario) runAll(ctx context.Context, undisturbed *run, writes []crashPo
 	return sum
 }
 
-// groupIntoRuns sorts all writes into as few runs as possible: in each run one operator is killed in every stage. What there is after a stage is always
-// compared with the undisturbed run, so that a stage does not depend on kills in the stages before.
+// groupIntoRuns sorts all writes into as few runs as possible: in each run one operator is killed in every stage. What there is after a
+// stage is always compared with the undisturbed run, so that a stage does not depend on kills in the stages before.
 func (s scenario) groupIntoRuns(writes []crashPoint) (runs [][]crashPoint) {
 	count := map[string]int{}
 	for _, crashPoints := range writes {

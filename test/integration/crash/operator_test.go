@@ -44,7 +44,8 @@ func prepare(namespace, proxy string) (*operator, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &operator{namespace: namespace, tempDir: namespace, link: ports.Free(), health: ports.Free(), api: ports.Free(), folder: folder, done: make(chan struct{})}
+	o := &operator{namespace: namespace, tempDir: namespace, link: ports.Free(), health: ports.Free(), api: ports.Free(), folder: folder,
+		done: make(chan struct{})}
 	o.kubeconfig, err = apiproxy.Kubeconfig(folder, proxy)
 	return o, err
 }
@@ -101,7 +102,8 @@ func (o *operator) spawn() error {
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		if wanted := o.killed || o.stopped && stoppedGracefully(command.ProcessState); !wanted {
-			o.failure = errors.Join(o.failure, fmt.Errorf("the operator ended by itself: %w", errors.Join(err, errors.New(lastLines(o.output.String())))))
+			o.failure = errors.Join(o.failure, fmt.Errorf("the operator ended by itself: %w",
+				errors.Join(err, errors.New(lastLines(o.output.String())))))
 		}
 		close(done)
 	}()

@@ -37,8 +37,8 @@ var pools = scenario{
 	verify:      verifyWorkers,
 }
 
-// restarting is the stage in which a worker is evicted. One job less changes the list of one worker only, because each eviction takes every run
-// some seconds.
+// restarting is the stage in which a worker is evicted. One job less changes the list of one worker only, because each eviction takes every
+// run some seconds.
 const restarting = "a job less, loaded by a restart"
 
 // poolName is what pool and workload are called.
@@ -96,7 +96,8 @@ func poolConverged(size int32) func(context.Context, *run) error {
 		}
 		status, running := pool.Status, workers.Journal(r.namespace).Running()
 		switch lists := jobsByWorker(config); {
-		case status.ObservedGeneration != pool.Generation, status.Size != size, status.ExpectedSize != size, status.ConvergedRevision != status.Revision,
+		case status.ObservedGeneration != pool.Generation, status.Size != size, status.ExpectedSize != size,
+			status.ConvergedRevision != status.Revision,
 			!meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionConverged):
 			return fmt.Errorf("the pool is at %s", text(status))
 		case fmt.Sprint(lists) != fmt.Sprint(running):

@@ -90,7 +90,8 @@ var ignoredResources = []string{"leases", "tokenreviews", "subjectaccessreviews"
 
 // describeWrite names a write, such as "PATCH swarms/ants/status"; "" when the request is none, or one that does not count.
 func describeWrite(request *http.Request) string {
-	if !slices.Contains([]string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}, request.Method) || request.URL.Query().Has("dryRun") {
+	if !slices.Contains([]string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}, request.Method) ||
+		request.URL.Query().Has("dryRun") {
 		return ""
 	}
 	parts := strings.Split(strings.Trim(request.URL.Path, "/"), "/")

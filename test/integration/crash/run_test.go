@@ -23,9 +23,9 @@ const stageTimeout = time.Minute
 // A scenario is a life, of a swarm or of a pool, from its creation to its end.
 type scenario struct {
 	stages            []testStage
-	repeat            map[string]int                                   // how often an operator is killed after each write of a stage; once by default
+	repeat            map[string]int                                   // how often an operator is killed after each write of a stage; default once
 	concurrency       int                                              // this many runs go on at the same time: they mostly wait
-	everyKinds        []string                                         // kinds of writes: an operator is killed after each of these, and after one of any other; none: after each
+	everyKinds        []string                                         // kinds of writes after each of which an operator is killed; none: all kinds
 	moves             map[string]bool                                  // stages in which pods are replaced by others of the same name
 	startAgents       func(context.Context, *run) error                // starts what pods should run
 	configureOperator func(context.Context, *run) error                // changes how the operator is started; nil: nothing is changed
@@ -44,8 +44,8 @@ type run struct {
 	duration  time.Duration
 }
 
-// runOnce lives through all stages, with the operator killed right after some writes. What there should be after each stage is known from an
-// undisturbed run; in that one it is found out.
+// runOnce lives through all stages, with the operator killed right after some writes. What there should be after each stage is known from
+// an undisturbed run; in that one it is found out.
 func (s scenario) runOnce(ctx context.Context, crashPoints []crashPoint, undisturbed *run) (played *run, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(len(s.stages))*stageTimeout)
 	defer cancel()
@@ -103,9 +103,11 @@ func (r *run) finish(failed error) error {
 
 // printFailure prints everything known about a failed run. The namespace of the run is kept.
 func (r *run) printFailure(problem error, entries []fmt.Stringer) {
-	seen, _ := exec.Command("kubectl", "get", "nodes,swarms,agents,tasks,workerpools,statefulsets,pods", "--namespace", r.namespace, "--output", "wide").CombinedOutput()
+	seen, _ := exec.Command("kubectl", "get", "nodes,swarms,agents,tasks,workerpools,statefulsets,pods", "--namespace", r.namespace,
+		"--output", "wide").CombinedOutput()
 	writes, reached := r.proxy.recordedWrites()
-	GinkgoWriter.Printf("--- namespace %s, killed after %s (reached: %v): %v\n%s\n%s\n", r.namespace, r.proxy.crashPoints, reached, problem, r.operator.logText(), seen)
+	GinkgoWriter.Printf("--- namespace %s, killed after %s (reached: %v): %v\n%s\n%s\n", r.namespace, r.proxy.crashPoints, reached, problem,
+		r.operator.logText(), seen)
 	for _, write := range writes {
 		GinkgoWriter.Println(write)
 	}
@@ -136,7 +138,8 @@ func (r *run) runStage(ctx context.Context, n int, undisturbed *run) error {
 		current, err = r.awaitSettled(ctx, current)
 	}
 	if n > 0 && err == nil {
-		names := slices.DeleteFunc(current.replacedObjects(r.states[n-1]), func(name string) bool { return r.moves[stage.name] && strings.HasPrefix(name, "v1.Pod ") })
+		names := slices.DeleteFunc(current.replacedObjects(r.states[n-1]),
+			func(name string) bool { return r.moves[stage.name] && strings.HasPrefix(name, "v1.Pod ") })
 		if len(names) > 0 {
 			err = fmt.Errorf("replaced by others of the same name: %v", names)
 		}
@@ -168,7 +171,8 @@ func (r *run) awaitSettled(ctx context.Context, current state) (state, error) {
 func eventually(ctx context.Context, try func() error) error {
 	var last error
 	g := NewGomega(func(string, ...int) {})
-	g.Eventually(func() error { last = try(); return last }).WithContext(ctx).WithTimeout(stageTimeout).WithPolling(100 * time.Millisecond).Should(Succeed())
+	g.Eventually(func() error { last = try(); return last }).WithContext(ctx).WithTimeout(stageTimeout).WithPolling(100 * time.Millisecond).
+		Should(Succeed())
 	return last
 }
 

@@ -21,8 +21,8 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
 )
 
-// spreadScenario is the life of a StatefulSet whose pods are moved to spot nodes and back. There is one registration of the webhook in a cluster, so
-// there is one run at a time.
+// spreadScenario is the life of a StatefulSet whose pods are moved to spot nodes and back. There is one registration of the webhook in a
+// cluster, so there is one run at a time.
 var spreadScenario = scenario{
 	stages: []testStage{
 		{"a workload that is not spread", deploy, webhookRegistered},
@@ -50,7 +50,8 @@ const (
 
 // createSpotNode makes a spot node for the pods of this run. The other nodes of the cluster are on-demand nodes.
 func createSpotNode(ctx context.Context, r *run) error {
-	resources := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("32"), corev1.ResourceMemory: resource.MustParse("256Gi"), corev1.ResourcePods: resource.MustParse("250")}
+	resources := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("32"), corev1.ResourceMemory: resource.MustParse("256Gi"),
+		corev1.ResourcePods: resource.MustParse("250")}
 	return api.Create(ctx, &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: r.namespace, Annotations: map[string]string{"kwok.x-k8s.io/node": "fake"},
@@ -84,7 +85,8 @@ func deploy(ctx context.Context, r *run) error {
 			Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: labels},
-				Spec:       corev1.PodSpec{TerminationGracePeriodSeconds: new(int64(0)), Containers: []corev1.Container{{Name: "any", Image: "localhost/any"}}},
+				Spec: corev1.PodSpec{TerminationGracePeriodSeconds: new(int64(0)),
+					Containers: []corev1.Container{{Name: "any", Image: "localhost/any"}}},
 			},
 		},
 	})
@@ -148,7 +150,8 @@ func (r *run) evictions() map[string]int {
 }
 
 func deleteWorkload(ctx context.Context, r *run) error {
-	return errors.Join(api.Delete(ctx, r.workload()), api.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(r.namespace), client.GracePeriodSeconds(0)))
+	return errors.Join(api.Delete(ctx, r.workload()), api.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(r.namespace),
+		client.GracePeriodSeconds(0)))
 }
 
 func workloadGone(ctx context.Context, r *run) error {
@@ -162,8 +165,8 @@ func workloadGone(ctx context.Context, r *run) error {
 	return nil
 }
 
-// verifyEvictions looks whether pods were evicted without need: more often than there are pods, or once more for each operator that was killed, because
-// a pod that is made while there is none goes to any node.
+// verifyEvictions looks whether pods were evicted without need: more often than there are pods, or once more for each operator that was
+// killed, because a pod that is made while there is none goes to any node.
 func verifyEvictions(r *run) (noted []fmt.Stringer, problem error) {
 	for stage, count := range r.evictions() {
 		maxEvictions := replicas

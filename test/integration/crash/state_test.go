@@ -113,7 +113,8 @@ func describe(object client.Object) string {
 			"conditions", conditions(status.Conditions))
 	case *v1alpha1.Agent:
 		status := object.Status
-		parts = append(parts, "spec", object.Spec, "phase", status.Phase, "pod", status.PodName, "peers", status.Peers, "conditions", conditions(status.Conditions))
+		parts = append(parts, "spec", object.Spec, "phase", status.Phase, "pod", status.PodName, "peers", status.Peers, "conditions",
+			conditions(status.Conditions))
 	case *v1alpha1.Task:
 		status := object.Status
 		parts = append(parts, "phase", status.Phase, "reason", status.Reason, "progress", status.Progress, "result", status.Result,
@@ -126,7 +127,8 @@ func describe(object client.Object) string {
 	case *corev1.Service:
 		parts = append(parts, "labels", object.Labels, "selector", object.Spec.Selector, "address", object.Spec.ClusterIP)
 	case *corev1.ConfigMap:
-		parts = append(parts, "labels", object.Labels, "swarm", object.Data["swarm.json"], "ca", strings.HasPrefix(object.Data["ca.crt"], "-----BEGIN"), "lists", jobsByWorker(object))
+		parts = append(parts, "labels", object.Labels, "swarm", object.Data["swarm.json"], "ca",
+			strings.HasPrefix(object.Data["ca.crt"], "-----BEGIN"), "lists", jobsByWorker(object))
 	case *corev1.Pod:
 		parts = append(parts, "phase", object.Status.Phase)
 	}

@@ -1,8 +1,8 @@
 // Package crash proves that the operator may die anywhere: it is killed right after each single write that it makes, before it receives
 // the answer, and must come to the same end as if nothing had happened.
 //
-// The operator is the real program, built with the race detector when there is a C compiler. A proxy in this process stands between
-// it and the API server and counts. Pods are on simulated nodes; their agents and workers are real ones (internal/testkit/fakeagents, gang).
+// The operator is the real program, built with the race detector when there is a C compiler. A proxy in this process stands between it and
+// the API server and counts. Pods are on simulated nodes; their agents and workers are real ones (internal/testkit/fakeagents, gang).
 package crash
 
 import (

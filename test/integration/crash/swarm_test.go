@@ -53,7 +53,8 @@ var swarms = scenario{
 // startAgents starts the agents.
 func startAgents(ctx context.Context, r *run) (err error) {
 	log := slog.New(slog.NewTextHandler(GinkgoWriter, &slog.HandlerOptions{Level: slog.LevelError}))
-	r.agents, err = fakeagents.Start(ctx, cluster.Config, fakeagents.Options{Namespace: r.namespace, Handler: agent.HandlerFunc(work), Log: log})
+	r.agents, err = fakeagents.Start(ctx, cluster.Config, fakeagents.Options{Namespace: r.namespace, Handler: agent.HandlerFunc(work),
+		Log: log})
 	return err
 }
 
@@ -134,10 +135,12 @@ func agents(count int32) func(context.Context, *run) error {
 			return err
 		}
 		status := swarm.Status
-		if finished := int32(len(r.finished)); finished > 0 && (status.Tasks == nil || *status.Tasks != v1alpha1.TaskCounts{Completed: finished}) {
+		if finished := int32(len(r.finished)); finished > 0 && (status.Tasks == nil ||
+			*status.Tasks != v1alpha1.TaskCounts{Completed: finished}) {
 			return fmt.Errorf("the swarm counts %s", text(status.Tasks))
 		}
-		if status.ObservedGeneration != swarm.Generation || status.Replicas != count || status.ActiveAgents != count || status.ReadyAgents != count {
+		if status.ObservedGeneration != swarm.Generation || status.Replicas != count || status.ActiveAgents != count ||
+			status.ReadyAgents != count {
 			return fmt.Errorf("the swarm is at %s", text(status))
 		}
 		return nil

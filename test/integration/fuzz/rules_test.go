@@ -61,8 +61,8 @@ func removeFields(names ...string) schemafuzz.Rule {
 	}
 }
 
-// rules bring objects together, and repair most of what CEL rules would refuse. Numbers of agents and workers are small: what a thousand of them cost is
-// measured elsewhere.
+// rules bring objects together, and repair most of what CEL rules would refuse. Numbers of agents and workers are small: what a thousand of
+// them cost is measured elsewhere.
 var rules = schemafuzz.Rules{
 	"Swarm.spec":                                    usually(swarmSpec),
 	"Swarm.spec.replicas":                           oneOf[int64](0, 1, 2, 3, 6),

@@ -63,8 +63,8 @@ func remaining(namespace *corev1.Namespace) string {
 	return strings.Join(text, "; ")
 }
 
-// expectQuiet waits until the operator writes nothing about the namespace any more and counts no errors, and shows that it then neither asks again nor
-// looks at an object more often than its back-off and the resync allow.
+// expectQuiet waits until the operator writes nothing about the namespace any more and counts no errors, and shows that it then neither
+// asks again nor looks at an object more often than its back-off and the resync allow.
 func (r round) expectQuiet(ctx context.Context) {
 	GinkgoHelper()
 	began, lastError, failures := time.Now(), time.Now(), -1.0
@@ -75,7 +75,8 @@ func (r round) expectQuiet(ctx context.Context) {
 			lastError, failures = time.Now(), counted
 		}
 		g.Expect(time.Since(lastError)).To(BeNumerically(">", quietPeriod), "%v reconciles have failed", failures)
-		done := slices.DeleteFunc(r.writes(g, time.Now().Add(-quietPeriod)), func(write audit.Request) bool { return write.Response.Code >= http.StatusBadRequest })
+		done := slices.DeleteFunc(r.writes(g, time.Now().Add(-quietPeriod)),
+			func(write audit.Request) bool { return write.Response.Code >= http.StatusBadRequest })
 		g.Expect(done).To(BeEmpty())
 	}).WithContext(ctx).WithTimeout(settleTimeout).WithPolling(time.Second).Should(Succeed())
 	rest := time.Now().Add(-quietPeriod)
@@ -117,7 +118,8 @@ func (o operator) expectHealthy(ctx context.Context) {
 	GinkgoHelper()
 	Expect(o.session.ExitCode()).To(Equal(-1), "the operator runs")
 	Eventually(visit).WithContext(ctx).WithArguments("http://127.0.0.1:" + o.health + "/healthz").Should(Equal("ok"))
-	for _, counter := range []string{"swarm_reconcile_panics_total", "controller_runtime_reconcile_panics_total", "controller_runtime_webhook_panics_total"} {
+	for _, counter := range []string{"swarm_reconcile_panics_total", "controller_runtime_reconcile_panics_total",
+		"controller_runtime_webhook_panics_total"} {
 		Expect(series(ctx, o.metrics, counter)).To(BeZero(), counter)
 	}
 	said := string(o.session.Err.Contents())

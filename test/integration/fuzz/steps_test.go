@@ -66,7 +66,8 @@ func newWriter(seed, round uint64) *writer {
 }
 
 // weights are how often each kind is drawn.
-var weights = map[string]int{"Swarm": 4, "Task": 5, "Agent": 2, "WorkerPool": 5, "SwarmSnapshot": 2, "ConfigMap": 3, "Deployment": 1, "StatefulSet": 3}
+var weights = map[string]int{"Swarm": 4, "Task": 5, "Agent": 2, "WorkerPool": 5, "SwarmSnapshot": 2, "ConfigMap": 3, "Deployment": 1,
+	"StatefulSet": 3}
 
 // names are the names of each kind.
 var names = map[string][]string{
@@ -147,11 +148,13 @@ func (w *writer) mutation(kind string) map[string]any {
 // annotated are the annotations of ours, and some that only look like them.
 var annotated = []string{
 	"paused", "paused", "reconcile-at", "reset", "config-version", "nudge", "fence", "ledger", "checksum", "term", "registered-by", "unknown",
-	"spread", "spot-percentage", "min-on-demand", "pdb-override", "disruption-windows", "desired-distribution", "spread-status", "spread-settings", "spread-number",
+	"spread", "spot-percentage", "min-on-demand", "pdb-override", "disruption-windows", "desired-distribution", "spread-status",
+	"spread-settings", "spread-number",
 }
 
 var annotationValues = []string{
-	"true", "true", "false", "", "yes", "TRUE", "enabled", "disabled", "50", "-1", "101%", "9223372036854775808", "now", "{", "{}", "null", "[]", "0 2 * * * for 3h", "* * * * * for 0s",
+	"true", "true", "false", "", "yes", "TRUE", "enabled", "disabled", "50", "-1", "101%", "9223372036854775808", "now", "{", "{}", "null",
+	"[]", "0 2 * * * for 3h", "* * * * * for 0s",
 	"a\nb", "on-demand:1,spot:1", strings.Repeat("9", 5000), "\u0000x", "ünïcode",
 }
 
@@ -165,8 +168,10 @@ func (w *writer) annotations() map[string]any {
 
 // contents are the contents of ConfigMaps.
 var contents = []string{
-	"", "\n", "{}", `{"a":1}`, `{"a":`, "[1,2]", "null", "jobs:\n- a\n- b\n", "jobs:\n- name: a\n  weight: 3\n- name: a\n", "jobs: 7\n", "a\nb\nc\n", "a\n\n a \n\tb\n",
-	"workers:\n  web-0:\n    jobs: [a]\n", "version: 9223372036854775807\n", "\u0000", strings.Repeat("job\n", 500), strings.Repeat("x", 20_000), "a: &a [*a]", "ünï\ncode",
+	"", "\n", "{}", `{"a":1}`, `{"a":`, "[1,2]", "null", "jobs:\n- a\n- b\n", "jobs:\n- name: a\n  weight: 3\n- name: a\n", "jobs: 7\n",
+	"a\nb\nc\n", "a\n\n a \n\tb\n",
+	"workers:\n  web-0:\n    jobs: [a]\n", "version: 9223372036854775807\n", "\u0000", strings.Repeat("job\n", 500),
+	strings.Repeat("x", 20_000), "a: &a [*a]", "ünï\ncode",
 }
 
 func (w *writer) configMap() map[string]any {
@@ -185,7 +190,8 @@ func (w *writer) configMap() map[string]any {
 // workload is a Deployment or StatefulSet that the API server accepts.
 func (w *writer) workload(metadata map[string]any) map[string]any {
 	if w.rand.IntN(2) == 0 {
-		metadata["labels"] = map[string]any{"swarm.io/pool": draw(w.rand, []string{"cams", "true", "", "p1"}), "swarm.io/swarm": draw(w.rand, swarms)}
+		metadata["labels"] = map[string]any{"swarm.io/pool": draw(w.rand, []string{"cams", "true", "", "p1"}),
+			"swarm.io/swarm": draw(w.rand, swarms)}
 	}
 	if w.rand.IntN(3) == 0 {
 		metadata["annotations"] = map[string]any{"swarm.io/spread": "enabled", "swarm.io/spot-percentage": draw(w.rand, annotationValues)}

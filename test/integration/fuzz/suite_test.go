@@ -1,5 +1,5 @@
-// Package fuzz gives random objects of all kinds to the operator as a program on a real API server, and shows that it neither panics nor loops, that it
-// explains what it cannot do, and that a namespace with all of that can be deleted.
+// Package fuzz gives random objects of all kinds to the operator as a program on a real API server, and shows that it neither panics nor
+// loops, that it explains what it cannot do, and that a namespace with all of that can be deleted.
 package fuzz
 
 import (
@@ -67,7 +67,8 @@ func start(ctx context.Context) operator {
 		"SWARM_METRICS_SECURE=false", "SWARM_METRICS_PORT="+o.metrics, "SWARM_HEALTH_PORT="+o.health,
 		"SWARM_LOGGING_LEVEL=debug", "SWARM_WEBHOOK_ENABLED=false",
 		// On a busy machine a Lease may be renewed late. An operator that does not renew it in time ends, which is not what is looked for here.
-		"SWARM_CONTROLLER_LEADER_ELECTION_LEASE_DURATION=4m", "SWARM_LINK_AGENT_LEASE=10m", "SWARM_LINK_PORT="+ports.Free(), "SWARM_API_PORT="+ports.Free())
+		"SWARM_CONTROLLER_LEADER_ELECTION_LEASE_DURATION=4m", "SWARM_LINK_AGENT_LEASE=10m", "SWARM_LINK_PORT="+ports.Free(),
+		"SWARM_API_PORT="+ports.Free())
 	var err error
 	o.session, err = gexec.Start(command, GinkgoWriter, GinkgoWriter)
 	Expect(err).NotTo(HaveOccurred(), "run `make build race-operator` first")

@@ -1,5 +1,5 @@
-// Package generate tests that what `make generate` makes is up to date. It computes for a while, and so it runs beside the other suites rather than
-// with the unit tests.
+// Package generate tests that what `make generate` makes is up to date. It computes for a while, and so it runs beside the other suites
+// rather than with the unit tests.
 package generate
 
 import (

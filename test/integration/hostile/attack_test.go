@@ -42,7 +42,8 @@ func (s *environment) runUnderAttack(ctx context.Context, something func(), name
 	something()
 	for _, name := range names {
 		for _, each := range attacks[name].metrics {
-			Eventually(attackProcess.count).WithContext(ctx).WithArguments(each.name).WithTimeout(3*time.Minute).Should(BeNumerically(">=", each.minimum), each.name)
+			Eventually(attackProcess.count).WithContext(ctx).WithArguments(each.name).WithTimeout(3*time.Minute).Should(BeNumerically(">=",
+				each.minimum), each.name)
 			AddReportEntry(each.name, ReportEntryVisibilityAlways, attackProcess.count(each.name))
 		}
 	}
@@ -93,7 +94,8 @@ func (p *intruderPod) sendScripts(ctx context.Context, s *environment, r *rand.R
 			limited(helloScript(pick(r, helloScripts)))
 		}
 		for _, messages := range []script{
-			p.forgedResults(knows), p.unknownAttempts(p.Config.Namespace), p.unknownAttempts(p.Config.Namespace, s.honest[0].Namespace), p.oversize(knows), p.malformedMessages(r),
+			p.forgedResults(knows), p.unknownAttempts(p.Config.Namespace), p.unknownAttempts(p.Config.Namespace, s.honest[0].Namespace),
+			p.oversize(knows), p.malformedMessages(r),
 			generator{r, knows, p}.script(300),
 		} {
 			limited(messages)

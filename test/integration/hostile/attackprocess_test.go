@@ -102,7 +102,8 @@ func counts(names []string) map[string]int64 {
 func (s *environment) target(names []string) target {
 	s.rounds++
 	t := target{
-		Attacks: names, Round: s.rounds, Home: s.leader.home, Link: s.leader.link, Webhook: s.leader.webhook, Tenant: s.user, Namespace: s.tenantNamespace,
+		Attacks: names, Round: s.rounds, Home: s.leader.home, Link: s.leader.link, Webhook: s.leader.webhook, Tenant: s.user,
+		Namespace:   s.tenantNamespace,
 		TenantSwarm: types.NamespacedName{Namespace: s.tenantSwarm.Namespace, Name: s.tenantSwarm.Name},
 	}
 	for _, swarm := range s.honest {
@@ -125,7 +126,8 @@ func (t target) scene() (*environment, error) {
 		return &v1alpha1.Swarm{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
 	}
 	s := &environment{
-		leader: &leader{home: t.Home, link: t.Link, webhook: t.Webhook}, tenant: tenant, tenantNamespace: t.Namespace, tenantSwarm: swarm(t.TenantSwarm), rounds: t.Round,
+		leader: &leader{home: t.Home, link: t.Link, webhook: t.Webhook}, tenant: tenant, tenantNamespace: t.Namespace,
+		tenantSwarm: swarm(t.TenantSwarm), rounds: t.Round,
 	}
 	for _, key := range t.HonestSwarms {
 		s.honest = append(s.honest, swarm(key))

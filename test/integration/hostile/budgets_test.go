@@ -71,7 +71,8 @@ func (s *environment) createBulky(ctx context.Context, n int) *v1alpha1.Swarm {
 	}}}}
 	swarm := &v1alpha1.Swarm{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.tenantNamespace, Name: fmt.Sprintf("bulky-%02d", n)},
-		Spec:       v1alpha1.SwarmSpec{Replicas: new(int32(0)), MaxAgents: 1, Agents: []v1alpha1.AgentType{{Type: "worker", Slots: 1, Template: template}}},
+		Spec: v1alpha1.SwarmSpec{Replicas: new(int32(0)), MaxAgents: 1,
+			Agents: []v1alpha1.AgentType{{Type: "worker", Slots: 1, Template: template}}},
 	}
 	Expect(s.tenant.Create(ctx, swarm)).To(Succeed())
 	return swarm

@@ -23,7 +23,8 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/rawlink"
 )
 
-// intruder is the name of every hostile swarm, and so part of the names of its agents. Whatever hostile programs may choose contains it, too.
+// intruder is the name of every hostile swarm, and so part of the names of its agents. Whatever hostile programs may choose contains it,
+// too.
 const intruder = "intruder"
 
 // A scene is an operator, honest swarms, and what is hostile to them.
@@ -46,7 +47,8 @@ type environment struct {
 	intruders []*intruderPod
 }
 
-// newEnvironment starts an operator, and makes two honest swarms, an honest and a hostile one in the same namespace, and the hostile namespace.
+// newEnvironment starts an operator, and makes two honest swarms, an honest and a hostile one in the same namespace, and the hostile
+// namespace.
 func newEnvironment(ctx context.Context, settings ...string) *environment {
 	GinkgoHelper()
 	s := &environment{program: &agentHandler{release: make(chan struct{}), started: map[types.NamespacedName]time.Time{}}}
@@ -74,7 +76,8 @@ func newEnvironment(ctx context.Context, settings ...string) *environment {
 	return s
 }
 
-// runAgents runs the agents of all pods in the namespaces of the suite until the specs are over. Agents of hostile swarms say nothing by themselves.
+// runAgents runs the agents of all pods in the namespaces of the suite until the specs are over. Agents of hostile swarms say nothing by
+// themselves.
 func (s *environment) runAgents(ctx context.Context) {
 	GinkgoHelper()
 	run := func(ctx context.Context, pod *corev1.Pod, config agent.Config) error {
@@ -124,7 +127,8 @@ func newTenant(ctx context.Context, ns, user string) client.Client {
 	GinkgoHelper()
 	every := []string{"*"}
 	Expect(api.Create(ctx, &rbacv1.Role{
-		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "everything"}, Rules: []rbacv1.PolicyRule{{APIGroups: every, Resources: every, Verbs: every}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "everything"},
+		Rules:      []rbacv1.PolicyRule{{APIGroups: every, Resources: every, Verbs: every}},
 	})).To(Succeed())
 	Expect(api.Create(ctx, &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "everything"},
@@ -182,6 +186,7 @@ func newSpread(ctx context.Context, ns string) {
 
 func podTemplate(labels map[string]string) corev1.PodTemplateSpec {
 	return corev1.PodTemplateSpec{
-		ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "any", Image: "example.test/any:1"}}},
+		ObjectMeta: metav1.ObjectMeta{Labels: labels},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "any", Image: "example.test/any:1"}}},
 	}
 }

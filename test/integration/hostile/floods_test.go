@@ -39,7 +39,8 @@ var connections = attackSpec{func(ctx context.Context, s *environment) {
 			repeat(ctx, 10*floodPace, func(n int) { pod.connectWithBadToken(ctx, n) })
 		})
 	}
-}, []attackMetric{{"connections that were opened", &connectionsOpened, 300}, {"streams with a bad token that were refused", &tokensRefused, 100}}}
+}, []attackMetric{{"connections that were opened", &connectionsOpened, 300},
+	{"streams with a bad token that were refused", &tokensRefused, 100}}}
 
 // floodOfConnections opens connections only.
 func floodOfConnections(ctx context.Context, s *environment) {
@@ -77,7 +78,8 @@ func (p *intruderPod) connectWithBadToken(ctx context.Context, n int) {
 	if err != nil {
 		return
 	}
-	bad := []string{fmt.Sprint(intruder, n), good[:len(good)-n%100-10], fmt.Sprintf("e30.%x.%d", intruder, n), strings.Repeat("x", 7<<10) + fmt.Sprint(n), ""}
+	bad := []string{fmt.Sprint(intruder, n), good[:len(good)-n%100-10], fmt.Sprintf("e30.%x.%d", intruder, n),
+		strings.Repeat("x", 7<<10) + fmt.Sprint(n), ""}
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
 	stream, err := p.ConnectWithToken(ctx, bad[n%len(bad)])
@@ -119,7 +121,8 @@ var tasksNamed [2]atomic.Int64
 
 // createTask creates a task that waits, or that is handed back.
 func (s *environment) createTask(ctx context.Context, worker int) {
-	task := newTask(s.tenantSwarm, fmt.Sprintf("flood-%d-%d-%d", s.rounds, worker, tasksNamed[worker].Add(1)), `{"text":"`+strings.Repeat("x", 1000)+`"}`)
+	task := newTask(s.tenantSwarm, fmt.Sprintf("flood-%d-%d-%d", s.rounds, worker, tasksNamed[worker].Add(1)),
+		`{"text":"`+strings.Repeat("x", 1000)+`"}`)
 	if s.tenant.Create(ctx, task) == nil {
 		tasksCreated.Add(1)
 	}
@@ -128,7 +131,8 @@ func (s *environment) createTask(ctx context.Context, worker int) {
 // createLarge creates a ConfigMap of almost a megabyte.
 func (s *environment) createLarge(ctx context.Context) {
 	config := &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.tenantNamespace, GenerateName: "large-"}, Data: map[string]string{"text": strings.Repeat("x", 900<<10)},
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.tenantNamespace, GenerateName: "large-"},
+		Data:       map[string]string{"text": strings.Repeat("x", 900<<10)},
 	}
 	if s.tenant.Create(ctx, config) == nil {
 		large.Add(1)
@@ -160,7 +164,8 @@ func (s *environment) patchStatus(ctx context.Context, n int) {
 		{&v1alpha1.Task{ObjectMeta: meta}, `{"phase":"Running","attempt":1,"epoch":%d}`},
 		{&v1alpha1.Swarm{ObjectMeta: metav1.ObjectMeta{Namespace: s.tenantNamespace, Name: intruder}}, `{"epoch":%d}`},
 		{&v1alpha1.Agent{ObjectMeta: metav1.ObjectMeta{Namespace: s.tenantNamespace, Name: intruder + "-worker-0"}}, `{"leaseSeconds":%d}`},
-		{&v1alpha1.WorkerPool{ObjectMeta: metav1.ObjectMeta{Namespace: s.tenantNamespace, Name: "pool"}}, `{"version":%d,"observedGeneration":%[1]d}`},
+		{&v1alpha1.WorkerPool{ObjectMeta: metav1.ObjectMeta{Namespace: s.tenantNamespace, Name: "pool"}},
+			`{"version":%d,"observedGeneration":%[1]d}`},
 	}
 	one := pickNth(patches, n)
 	patch := fmt.Appendf(nil, `{"status":`+one.status+`}`, number)

@@ -55,12 +55,13 @@ var _ = Describe("Beside a hostile tenant", Ordered, ContinueOnFailure, Serial, 
 		Entry("all of that at the same time", "everything", "agents", "posts", "connections", "objects"),
 	)
 
-	It("[X03/none-lost] every honest task was completed by one attempt, and says nothing that a hostile program has said", func(ctx SpecContext) {
-		s.releaseHeldTasks()
-		Eventually(unfinished).WithContext(ctx).WithArguments(s.honest[0].Namespace, "held").Should(BeEmpty())
-		s.expectCompleted(ctx)
-		s.expectNothingHostile(ctx)
-	})
+	It("[X03/none-lost] every honest task was completed by one attempt, and says nothing that a hostile program has said",
+		func(ctx SpecContext) {
+			s.releaseHeldTasks()
+			Eventually(unfinished).WithContext(ctx).WithArguments(s.honest[0].Namespace, "held").Should(BeEmpty())
+			s.expectCompleted(ctx)
+			s.expectNothingHostile(ctx)
+		})
 
 	// This is a coarse bound, and not [X03/latency]: most quiet medians are far below the floor, and the attacks do not come together.
 	It("honest tasks do not wait for hostile ones", func(ctx SpecContext) {
@@ -97,7 +98,8 @@ var _ = Describe("Beside a hostile tenant", Ordered, ContinueOnFailure, Serial, 
 		Eventually(hostile.count).WithContext(ctx).WithArguments("messages of hostile programs").Should(BeNumerically(">=", 500))
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.tenantNamespace}}
 		Expect(api.Delete(ctx, namespace)).To(Succeed())
-		Eventually(checkDeleted).WithContext(ctx).WithArguments(namespace).WithTimeout(2 * time.Minute).Should(MatchError(apierrors.IsNotFound, "NotFound"))
+		Eventually(checkDeleted).WithContext(ctx).WithArguments(namespace).WithTimeout(2 * time.Minute).Should(MatchError(apierrors.IsNotFound,
+			"NotFound"))
 	})
 
 	It("[X03/same-leader] the leader and its term are those of before, and so are the terms of honest objects", func(ctx SpecContext) {

@@ -24,7 +24,8 @@ type knowledge struct {
 // numbers are values at which something may overflow, wrap or turn negative.
 func (k knowledge) numbers() []int64 {
 	return []int64{
-		0, 1, -1, k.term, k.term + 1, k.term<<32 | 1, (k.term + 1) << 32, k.term<<32 | math.MaxUint32, math.MaxInt32 - 1, math.MaxInt32, math.MaxUint32,
+		0, 1, -1, k.term, k.term + 1, k.term<<32 | 1, (k.term + 1) << 32, k.term<<32 | math.MaxUint32, math.MaxInt32 - 1, math.MaxInt32,
+		math.MaxUint32,
 		1 << 32, 1 << 62, math.MaxInt64, math.MinInt64,
 	}
 }
@@ -32,7 +33,8 @@ func (k knowledge) numbers() []int64 {
 // texts are texts that a status may not be able to carry.
 func (k knowledge) texts() []string {
 	return []string{
-		"", intruder, intruder + "\nsecond line", "Not A Reason " + intruder, strings.Repeat(intruder, 20), strings.Repeat(intruder, 1000), "\x00" + intruder,
+		"", intruder, intruder + "\nsecond line", "Not A Reason " + intruder, strings.Repeat(intruder, 20), strings.Repeat(intruder, 1000),
+		"\x00" + intruder,
 		`{"by":"` + intruder + `"}`, `{"by":`, "null", strings.Repeat("[", 4000),
 	}
 }
@@ -55,7 +57,8 @@ func (k knowledge) attempts() []*linkv1.Attempt {
 func (k knowledge) results(attempt *linkv1.Attempt) []*linkv1.Result {
 	var all []*linkv1.Result
 	for _, outcome := range []linkv1.Outcome{0, 1, 2, 3, 4, 5, 6, 7, 8, -1, math.MaxInt32} {
-		all = append(all, &linkv1.Result{Attempt: attempt, Outcome: outcome, Value: []byte(`{"by":"` + intruder + `"}`), Reason: "Intruder", Message: intruder})
+		all = append(all, &linkv1.Result{Attempt: attempt, Outcome: outcome, Value: []byte(`{"by":"` + intruder + `"}`), Reason: "Intruder",
+			Message: intruder})
 	}
 	return all
 }
@@ -99,7 +102,8 @@ func (p *intruderPod) helloMessages(k knowledge) []*linkv1.Hello {
 // helloScript is a script of a Hello, and the agent's next messages.
 func helloScript(hello *linkv1.Hello) script {
 	return func(yield func(proto.Message) bool) {
-		_ = yield(helloMessage(hello)) && yield(heartbeat(1)) && yield(&linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Complete{Complete: &linkv1.Complete{}}})
+		_ = yield(helloMessage(hello)) && yield(heartbeat(1)) &&
+			yield(&linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Complete{Complete: &linkv1.Complete{}}})
 	}
 }
 
@@ -125,7 +129,8 @@ func (p *intruderPod) forgedResults(k knowledge) script {
 func (p *intruderPod) unknownAttempts(namespaces ...string) script {
 	stray := func(n int) *linkv1.Attempt {
 		return &linkv1.Attempt{
-			Namespace: namespaces[n%len(namespaces)], Task: fmt.Sprintf("%s-%d", intruder, n), TaskUid: fmt.Sprintf("uid-%d", n), Attempt: 1, Epoch: int64(n) + 1,
+			Namespace: namespaces[n%len(namespaces)], Task: fmt.Sprintf("%s-%d", intruder, n), TaskUid: fmt.Sprintf("uid-%d", n), Attempt: 1,
+			Epoch: int64(n) + 1,
 		}
 	}
 	return func(yield func(proto.Message) bool) {
@@ -155,7 +160,8 @@ func (p *intruderPod) oversize(k knowledge) script {
 		for _, size := range []int{4<<10 + 1, 100 << 10, 900 << 10, 1 << 20, 8 << 20} {
 			for _, attempt := range k.victims[:min(len(k.victims), 10)] {
 				large := strings.Repeat("x", size)
-				message := &linkv1.Result{Attempt: attempt, Outcome: linkv1.Outcome_OUTCOME_SUCCEEDED, Value: []byte(large), Reason: large[:min(size, 1<<10)]}
+				message := &linkv1.Result{Attempt: attempt, Outcome: linkv1.Outcome_OUTCOME_SUCCEEDED, Value: []byte(large),
+					Reason: large[:min(size, 1<<10)]}
 				if !yield(result(message)) {
 					return
 				}
@@ -175,7 +181,8 @@ func (p *intruderPod) malformedMessages(r *rand.Rand) script {
 			garbage[n] = byte(r.Uint32())
 		}
 		unknown := protowire.AppendBytes(protowire.AppendTag(nil, 99, protowire.BytesType), garbage)
-		notText := protowire.AppendBytes(protowire.AppendTag(nil, 4, protowire.BytesType), protowire.AppendBytes(protowire.AppendTag(nil, 5, protowire.BytesType), []byte{0xff}))
+		notText := protowire.AppendBytes(protowire.AppendTag(nil, 4, protowire.BytesType),
+			protowire.AppendBytes(protowire.AppendTag(nil, 5, protowire.BytesType), []byte{0xff}))
 		for _, raw := range [][]byte{unknown, notText, garbage} {
 			message := &emptypb.Empty{}
 			message.ProtoReflect().SetUnknown(raw)

@@ -38,7 +38,8 @@ func startLeader(ctx context.Context, home string, settings ...string) *leader {
 	l := &leader{home: home, link: ports.Free(), webhook: ports.Free(), metricsPort: ports.Free()}
 	command := exec.Command(testcluster.FromRoot("bin", "swarm-operator"), "--namespace", home)
 	command.Env = append(os.Environ(),
-		"SWARM_CONTROLLER_NAMESPACE_SELECTOR={matchLabels: {"+suiteLabel+`: "true"}}`, "SWARM_LINK_PORT="+l.link, "SWARM_LINK_ADDRESS=127.0.0.1:"+l.link,
+		"SWARM_CONTROLLER_NAMESPACE_SELECTOR={matchLabels: {"+suiteLabel+`: "true"}}`, "SWARM_LINK_PORT="+l.link,
+		"SWARM_LINK_ADDRESS=127.0.0.1:"+l.link,
 		"SWARM_WEBHOOK_ENABLED=true", "SWARM_WEBHOOK_PORT="+l.webhook, "SWARM_HEALTH_PORT="+ports.Free(), "SWARM_API_PORT="+ports.Free(),
 		"SWARM_METRICS_ENABLED=true", "SWARM_METRICS_SECURE=false", "SWARM_METRICS_PORT="+l.metricsPort)
 	command.Env = append(command.Env, settings...)

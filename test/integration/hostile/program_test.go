@@ -51,6 +51,7 @@ func (p *intruderPod) sendScript(ctx context.Context, messages script) error {
 
 // handBack accepts everything and hands it back at once.
 func (p *intruderPod) handBack(ctx context.Context) {
-	count, _ := p.AcceptAndHandBack(ctx, intruder, linkv1.Outcome_OUTCOME_HANDED_BACK, linkv1.Outcome_OUTCOME_DECLINED, linkv1.Outcome_OUTCOME_RETRY)
+	count, _ := p.AcceptAndHandBack(ctx, intruder, linkv1.Outcome_OUTCOME_HANDED_BACK, linkv1.Outcome_OUTCOME_DECLINED,
+		linkv1.Outcome_OUTCOME_RETRY)
 	messagesSent.Add(int64(count))
 }

@@ -1,8 +1,9 @@
-// Package hostile proves that one tenant cannot harm another. A tenant with every right in its own namespace, and programs that speak the link by hand
-// with the tokens of its pods, attack the operator while honest swarms beside them work. The operator is the real program, pods are simulated, and the
-// honest agents are real and run in this process.
+// Package hostile proves that one tenant cannot harm another. A tenant with every right in its own namespace, and programs that speak the
+// link by hand with the tokens of its pods, attack the operator while honest swarms beside them work. The operator is the real program,
+// pods are simulated, and the honest agents are real and run in this process.
 //
-// Latency and memory are compared with what was measured before the attacks in the same run, so that the speed of the machine does not decide.
+// Latency and memory are compared with what was measured before the attacks in the same run, so that the speed of the machine does not
+// decide.
 package hostile
 
 import (
@@ -61,7 +62,8 @@ func namespaces(ctx context.Context, prefixes ...string) []string {
 			Expect(client.IgnoreNotFound(api.Delete(ctx, object))).To(Succeed())
 		}
 		for _, object := range created {
-			Eventually(checkDeleted).WithContext(ctx).WithArguments(object).WithTimeout(2 * time.Minute).WithPolling(time.Second).Should(MatchError(apierrors.IsNotFound, "NotFound"))
+			Eventually(checkDeleted).WithContext(ctx).WithArguments(object).WithTimeout(2 * time.Minute).WithPolling(time.Second).
+				Should(MatchError(apierrors.IsNotFound, "NotFound"))
 		}
 	})
 	for _, name := range names {

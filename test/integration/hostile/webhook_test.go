@@ -32,7 +32,8 @@ var postsAnswered atomic.Int64
 // posts sends admission reviews that no API server has made.
 var posts = attackSpec{func(ctx context.Context, s *environment) {
 	client := &http.Client{Timeout: 3 * time.Second, Transport: &http.Transport{
-		DialContext: (&rawlink.Agent{SourceAddress: hostileAddress}).Dialer().DialContext, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, MaxIdleConnsPerHost: 8,
+		DialContext: (&rawlink.Agent{SourceAddress: hostileAddress}).Dialer().DialContext, TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+		MaxIdleConnsPerHost: 8,
 	}}
 	defer client.CloseIdleConnections()
 	post := func(path string, body io.Reader) {
@@ -93,7 +94,8 @@ func (s *environment) body(n int) io.Reader {
 func review(ns, uid, hash string) []byte {
 	pod := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: metav1.ObjectMeta{
 		GenerateName: "web-" + hash + "-", Labels: map[string]string{appsv1.DefaultDeploymentUniqueLabelKey: hash, v1alpha1.LabelPool: "pool"},
-		OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web-" + hash, UID: "owner", Controller: new(true)}},
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web-" + hash, UID: "owner",
+			Controller: new(true)}},
 	}}
 	if hash == "" {
 		pod.Name, pod.OwnerReferences[0].Kind, pod.OwnerReferences[0].Name = "worker-0", "StatefulSet", "worker"
@@ -105,7 +107,8 @@ func review(ns, uid, hash string) []byte {
 	encoded, err := json.Marshal(admissionv1.AdmissionReview{
 		TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"},
 		Request: &admissionv1.AdmissionRequest{
-			UID: types.UID(uid), Kind: metav1.GroupVersionKind{Version: "v1", Kind: "Pod"}, Resource: metav1.GroupVersionResource{Version: "v1", Resource: "pods"},
+			UID: types.UID(uid), Kind: metav1.GroupVersionKind{Version: "v1", Kind: "Pod"},
+			Resource:  metav1.GroupVersionResource{Version: "v1", Resource: "pods"},
 			Namespace: ns, Operation: admissionv1.Create, Object: runtime.RawExtension{Raw: encodedPod},
 		},
 	})

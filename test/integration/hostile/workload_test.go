@@ -33,9 +33,10 @@ func newSwarm(ctx context.Context, ns, name string, size int32) *v1alpha1.Swarm 
 	GinkgoHelper()
 	swarm := &v1alpha1.Swarm{
 		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name},
-		Spec: v1alpha1.SwarmSpec{Replicas: &size, MaxAgents: 5, Agents: []v1alpha1.AgentType{{Type: "worker", Slots: 2, Template: corev1.PodTemplateSpec{
-			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "agent", Image: "example.test/agent:1"}}},
-		}}}},
+		Spec: v1alpha1.SwarmSpec{Replicas: &size, MaxAgents: 5, Agents: []v1alpha1.AgentType{{Type: "worker", Slots: 2,
+			Template: corev1.PodTemplateSpec{
+				Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "agent", Image: "example.test/agent:1"}}},
+			}}}},
 	}
 	Expect(api.Create(ctx, swarm)).To(Succeed())
 	Eventually(running).WithContext(ctx).WithArguments(ns, name).Should(BeEquivalentTo(size))
@@ -100,7 +101,8 @@ func (p *agentHandler) startOf(task types.NamespacedName) time.Time {
 	return p.started[task]
 }
 
-// work creates a round of tasks, one after the other for the swarms in turn, waits until all of them are finished, and returns how long each took from its creation to its start, sorted.
+// work creates a round of tasks, one after the other for the swarms in turn, waits until all of them are finished, and returns how long
+// each took from its creation to its start, sorted.
 func (s *environment) work(ctx context.Context, name string, swarms ...*v1alpha1.Swarm) []time.Duration {
 	GinkgoHelper()
 	created := map[types.NamespacedName]time.Time{}
@@ -114,14 +116,16 @@ func (s *environment) work(ctx context.Context, name string, swarms ...*v1alpha1
 		}
 	}
 	for _, swarm := range swarms {
-		Eventually(unfinished).WithContext(ctx).WithArguments(swarm.Namespace, name).WithTimeout(2 * time.Minute).WithPolling(250 * time.Millisecond).Should(BeEmpty())
+		Eventually(unfinished).WithContext(ctx).WithArguments(swarm.Namespace, name).WithTimeout(2 * time.Minute).
+			WithPolling(250 * time.Millisecond).Should(BeEmpty())
 	}
 	var took []time.Duration
 	for task, at := range created {
 		took = append(took, s.program.startOf(task).Sub(at))
 	}
 	slices.Sort(took)
-	AddReportEntry("create to start, "+name, ReportEntryVisibilityAlways, fmt.Sprintf("median %s, p90 %s, longest %s", share(took, 50), share(took, 90), share(took, 100)))
+	AddReportEntry("create to start, "+name, ReportEntryVisibilityAlways,
+		fmt.Sprintf("median %s, p90 %s, longest %s", share(took, 50), share(took, 90), share(took, 100)))
 	return took
 }
 

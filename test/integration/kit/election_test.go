@@ -49,53 +49,55 @@ func newContender(namespace, name string, history *names, cut *atomic.Bool) *tes
 	})
 }
 
-var _ = It("[K10/callbacks, K11/no-overlap] a leader that is parted from the API server stops before the other starts", func(ctx SpecContext) {
-	namespace, history := createNamespace(ctx), &names{}
-	var cut, never atomic.Bool
-	var lock sync.Mutex
-	last := map[string]time.Time{}
-	first := map[string]time.Time{}
-	act := func(o *testOperator, name string) {
-		o.control(name, func(ctx context.Context, app *v1.WebApp) (kit.Result, error) {
-			annotate("written-by", fmt.Sprint(name, time.Now().UnixNano()))(app)
-			err := o.GetClient().Update(ctx, app)
-			lock.Lock()
-			defer lock.Unlock()
-			if err == nil {
-				last[name] = time.Now()
-				if first[name].IsZero() {
-					first[name] = time.Now()
+var _ = It("[K10/callbacks, K11/no-overlap] a leader that is parted from the API server stops before the other starts",
+	func(ctx SpecContext) {
+		namespace, history := createNamespace(ctx), &names{}
+		var cut, never atomic.Bool
+		var lock sync.Mutex
+		last := map[string]time.Time{}
+		first := map[string]time.Time{}
+		act := func(o *testOperator, name string) {
+			o.control(name, func(ctx context.Context, app *v1.WebApp) (kit.Result, error) {
+				annotate("written-by", fmt.Sprint(name, time.Now().UnixNano()))(app)
+				err := o.GetClient().Update(ctx, app)
+				lock.Lock()
+				defer lock.Unlock()
+				if err == nil {
+					last[name] = time.Now()
+					if first[name].IsZero() {
+						first[name] = time.Now()
+					}
 				}
-			}
-			return kit.RequeueAfter(20*time.Millisecond, "Again"), err
-		})
-	}
-	a, b := newContender(namespace, "k11-a", history, &cut), newContender(namespace, "k11-b", history, &never)
-	act(a, "k11-a")
-	act(b, "k11-b")
-	a.start()
-	Eventually(history.list).Should(Equal([]string{"k11-a started"}))
-	b.start()
-	webApp(ctx, namespace, "app")
-	acted := func(name string) func() bool {
-		return func() bool { lock.Lock(); defer lock.Unlock(); return !first[name].IsZero() }
-	}
-	Eventually(acted("k11-a")).Should(BeTrue())
-	Eventually(func() error {
-		return b.GetClient().Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "x"}})
-	}).
-		Should(MatchError(kit.ErrNotLeading), "a standby cannot write")
+				return kit.RequeueAfter(20*time.Millisecond, "Again"), err
+			})
+		}
+		a, b := newContender(namespace, "k11-a", history, &cut), newContender(namespace, "k11-b", history, &never)
+		act(a, "k11-a")
+		act(b, "k11-b")
+		a.start()
+		Eventually(history.list).Should(Equal([]string{"k11-a started"}))
+		b.start()
+		webApp(ctx, namespace, "app")
+		acted := func(name string) func() bool {
+			return func() bool { lock.Lock(); defer lock.Unlock(); return !first[name].IsZero() }
+		}
+		Eventually(acted("k11-a")).Should(BeTrue())
+		Eventually(func() error {
+			return b.GetClient().Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "x"}})
+		}).
+			Should(MatchError(kit.ErrNotLeading), "a standby cannot write")
 
-	cut.Store(true)
-	Eventually(a.done).Should(Receive(MatchError(kit.ErrNotLeading)), "the program ends")
-	Expect(a.GetClient().Delete(ctx, &v1.WebApp{})).To(MatchError(kit.ErrNotLeading))
-	Eventually(acted("k11-b")).Should(BeTrue())
-	Expect(history.list()).To(Equal([]string{"k11-a started", "k11-a stopped", "k11-b started"}))
-	lock.Lock()
-	defer lock.Unlock()
-	Expect(last["k11-a"]).To(BeTemporally("<", first["k11-b"]))
-	AddReportEntry("silence", fmt.Sprintf("%s between the last write of the old and the first of the new", first["k11-b"].Sub(last["k11-a"]).Round(10*time.Millisecond)))
-})
+		cut.Store(true)
+		Eventually(a.done).Should(Receive(MatchError(kit.ErrNotLeading)), "the program ends")
+		Expect(a.GetClient().Delete(ctx, &v1.WebApp{})).To(MatchError(kit.ErrNotLeading))
+		Eventually(acted("k11-b")).Should(BeTrue())
+		Expect(history.list()).To(Equal([]string{"k11-a started", "k11-a stopped", "k11-b started"}))
+		lock.Lock()
+		defer lock.Unlock()
+		Expect(last["k11-a"]).To(BeTemporally("<", first["k11-b"]))
+		AddReportEntry("silence", fmt.Sprintf("%s between the last write of the old and the first of the new",
+			first["k11-b"].Sub(last["k11-a"]).Round(10*time.Millisecond)))
+	})
 
 var _ = It("the term grows with every start, elected or not, and never falls behind what was seen elsewhere", func(ctx SpecContext) {
 	namespace := createNamespace(ctx)
@@ -146,10 +148,12 @@ var _ = It("terms grow when the Lease is deleted, and a Lease is not released wh
 	By("deleting the Lease of a leader, which makes it again")
 	Expect(api.Delete(ctx, lease)).To(Succeed())
 	Eventually(getObject(ctx, lease)).Should(And(
-		HaveField("Spec.HolderIdentity", HaveValue(Equal(first.Leadership.Identity()))), HaveField("Spec.LeaseTransitions", HaveValue(BeEquivalentTo(1)))))
+		HaveField("Spec.HolderIdentity", HaveValue(Equal(first.Leadership.Identity()))),
+		HaveField("Spec.LeaseTransitions", HaveValue(BeEquivalentTo(1)))))
 	Expect(first.Leadership.Fresh()).To(BeTrue())
 	first.shutDown()
-	Expect(getObject(ctx, lease)(Default)).To(HaveField("Spec.HolderIdentity", HaveValue(BeEmpty())), "released: no other process has led before")
+	Expect(getObject(ctx, lease)(Default)).To(HaveField("Spec.HolderIdentity", HaveValue(BeEmpty())),
+		"released: no other process has led before")
 
 	By("deleting the Lease between two leaders")
 	Expect(api.Delete(ctx, lease)).To(Succeed())

@@ -71,7 +71,8 @@ var _ = Describe("a finalizer", func() {
 	It("[K12/cleanup-pending] Pending: stays, and is tried again after 5 seconds", func(ctx SpecContext) {
 		says(kit.Pending("StillDraining"), nil)
 		app := deleted(ctx)
-		Eventually(sumMetric).WithArguments("swarm_reconcile_results_total", "controller=k12", "outcome=requeue_after", "reason=StillDraining").Should(BeNumerically(">=", 1))
+		Eventually(sumMetric).WithArguments("swarm_reconcile_results_total", "controller=k12", "outcome=requeue_after",
+			"reason=StillDraining").Should(BeNumerically(">=", 1))
 		Eventually(func() []string { return o.log.lines(`"reason":"StillDraining"`, `"after":"5s"`) }).Should(HaveLen(1))
 		began := time.Now()
 		says(kit.Cleaned(), nil)
@@ -103,7 +104,8 @@ var _ = Describe("a finalizer", func() {
 		Expect(api.Create(ctx, app)).To(Succeed())
 		Expect(api.Delete(ctx, app)).To(Succeed())
 		change(ctx, app, func(app *v1.WebApp) { delete(app.Annotations, "swarm.io/paused") })
-		Eventually(sumMetric).WithArguments("swarm_reconcile_results_total", "controller=k12", "outcome=skipped", "reason=NotOurs").Should(BeNumerically(">=", 1))
+		Eventually(sumMetric).WithArguments("swarm_reconcile_results_total", "controller=k12", "outcome=skipped",
+			"reason=NotOurs").Should(BeNumerically(">=", 1))
 		Expect(reconciled.count()).To(BeZero())
 		Expect(cleanups.Load()).To(BeZero())
 	})

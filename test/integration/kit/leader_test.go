@@ -41,8 +41,8 @@ var _ = Describe("two replicas", func() {
 		AddReportEntry("takeover", fmt.Sprintf("lease after %s, first write after %s", taken.Round(unit), acted.Round(unit)))
 		return acted
 	}
-	// apart finds no write of the old leader after the first one of the new. One that was half sent when its process was frozen is answered late, with an
-	// error, when that process wakes up and cuts the connection.
+	// apart finds no write of the old leader after the first one of the new. One that was half sent when its process was frozen is answered
+	// late, with an error, when that process wakes up and cuts the connection.
 	apart := func() {
 		GinkgoHelper()
 		first := writes("webapp/"+other.pod, began)[0]
@@ -67,19 +67,20 @@ var _ = Describe("two replicas", func() {
 		apart()
 	})
 
-	It("[K11/no-overlap] leader frozen until the other has written for a while, and woken: it writes nothing more, and ends", func(ctx SpecContext) {
-		old.signal(syscall.SIGSTOP)
-		succeeds(ctx)
-		written := func() int { return len(writes("webapp/"+other.pod, began)) }
-		Eventually(written).Should(BeNumerically(">=", written()+20), "the other leads, and has work to do")
-		Expect(holder(ctx, namespace)()).To(Equal(other.pod))
-		old.signal(syscall.SIGCONT)
-		woken := time.Now()
-		Eventually(old.exited).Should(Receive(HaveOccurred()), "it ended by itself, with an error")
-		AddReportEntry("woken", fmt.Sprintf("ended %s after it was woken", time.Since(woken).Round(10*time.Millisecond)))
-		apart()
-		Expect(writes("webapp/"+old.pod, woken)).To(BeEmpty(), "not even one that failed")
-		Consistently(holder(ctx, namespace), 2*time.Second).Should(Equal(other.pod), "it did not give back what it did not hold")
-		Expect(old.log.String()).To(ContainSubstring("not leading"))
-	})
+	It("[K11/no-overlap] leader frozen until the other has written for a while, and woken: it writes nothing more, and ends",
+		func(ctx SpecContext) {
+			old.signal(syscall.SIGSTOP)
+			succeeds(ctx)
+			written := func() int { return len(writes("webapp/"+other.pod, began)) }
+			Eventually(written).Should(BeNumerically(">=", written()+20), "the other leads, and has work to do")
+			Expect(holder(ctx, namespace)()).To(Equal(other.pod))
+			old.signal(syscall.SIGCONT)
+			woken := time.Now()
+			Eventually(old.exited).Should(Receive(HaveOccurred()), "it ended by itself, with an error")
+			AddReportEntry("woken", fmt.Sprintf("ended %s after it was woken", time.Since(woken).Round(10*time.Millisecond)))
+			apart()
+			Expect(writes("webapp/"+old.pod, woken)).To(BeEmpty(), "not even one that failed")
+			Consistently(holder(ctx, namespace), 2*time.Second).Should(Equal(other.pod), "it did not give back what it did not hold")
+			Expect(old.log.String()).To(ContainSubstring("not leading"))
+		})
 })

@@ -73,7 +73,8 @@ func (o *testOperator) shutDown() {
 }
 
 // control gives WebApps a controller that is one function.
-func (o *testOperator) control(name string, reconcile func(context.Context, *v1.WebApp) (kit.Result, error), adjust ...func(*kit.Builder[*v1.WebApp])) {
+func (o *testOperator) control(name string, reconcile func(context.Context, *v1.WebApp) (kit.Result, error),
+	adjust ...func(*kit.Builder[*v1.WebApp])) {
 	GinkgoHelper()
 	builder := kit.New[*v1.WebApp](o.Operator, name)
 	for _, change := range adjust {

@@ -41,7 +41,8 @@ type replica struct {
 func run(namespace, pod string, arguments ...string) *replica {
 	GinkgoHelper()
 	r := &replica{pod: pod, probes: freeAddress(), metrics: freeAddress(), log: &journal{}, exited: make(chan error, 1)}
-	command := exec.Command(program, "--lease-namespace="+namespace, "--health-address="+r.probes, "--metrics-address="+r.metrics, "--resync=1s")
+	command := exec.Command(program, "--lease-namespace="+namespace, "--health-address="+r.probes, "--metrics-address="+r.metrics,
+		"--resync=1s")
 	command.Env = append(os.Environ(), "POD_NAME="+pod)
 	for _, argument := range arguments {
 		if strings.HasPrefix(argument, "--") {
@@ -122,7 +123,8 @@ type request struct {
 }
 
 func (r request) String() string {
-	return fmt.Sprintf("%s %s %s %s/%s: %d", r.Received.Format("15:04:05.000"), r.Verb, r.ObjectRef.Resource, r.ObjectRef.Namespace, r.ObjectRef.Name, r.Response.Code)
+	return fmt.Sprintf("%s %s %s %s/%s: %d", r.Received.Format("15:04:05.000"), r.Verb, r.ObjectRef.Resource, r.ObjectRef.Namespace,
+		r.ObjectRef.Name, r.Response.Code)
 }
 
 func (r request) writes() bool {

@@ -33,36 +33,37 @@ var _ = It("[K01] a kind has one controller, whose name is the label of its metr
 	Expect(sumMetric("controller_runtime_reconcile_total", "controller=k01")).To(BeNumerically("==", 1))
 })
 
-var _ = It("[K06/event-in-flight, K06/last-state] an event during a reconcile is not lost, and a hundred cost one more", func(ctx SpecContext) {
-	const updates = 100
-	o := operator([]string{createNamespace(ctx)})
-	entered, proceed, arrived := make(chan struct{}), make(chan struct{}), make(chan struct{})
-	var reconciles, last atomic.Int64
-	o.control("k06", func(_ context.Context, app *v1.WebApp) (kit.Result, error) {
-		if app.Name == "after" {
-			close(arrived)
+var _ = It("[K06/event-in-flight, K06/last-state] an event during a reconcile is not lost, and a hundred cost one more",
+	func(ctx SpecContext) {
+		const updates = 100
+		o := operator([]string{createNamespace(ctx)})
+		entered, proceed, arrived := make(chan struct{}), make(chan struct{}), make(chan struct{})
+		var reconciles, last atomic.Int64
+		o.control("k06", func(_ context.Context, app *v1.WebApp) (kit.Result, error) {
+			if app.Name == "after" {
+				close(arrived)
+				return kit.Done(), nil
+			}
+			if reconciles.Add(1) == 1 {
+				close(entered)
+				<-proceed
+			}
+			last.Store(int64(app.Spec.Port))
 			return kit.Done(), nil
+		}, func(b *kit.Builder[*v1.WebApp]) { b.Concurrency(2) })
+		o.start()
+		app := webApp(ctx, o.namespace(), "busy")
+		Eventually(entered).Should(BeClosed())
+		for i := range updates {
+			app.Spec.Port = int32(1000 + i)
+			Expect(api.Update(ctx, app)).To(Succeed())
 		}
-		if reconciles.Add(1) == 1 {
-			close(entered)
-			<-proceed
-		}
-		last.Store(int64(app.Spec.Port))
-		return kit.Done(), nil
-	}, func(b *kit.Builder[*v1.WebApp]) { b.Concurrency(2) })
-	o.start()
-	app := webApp(ctx, o.namespace(), "busy")
-	Eventually(entered).Should(BeClosed())
-	for i := range updates {
-		app.Spec.Port = int32(1000 + i)
-		Expect(api.Update(ctx, app)).To(Succeed())
-	}
-	webApp(ctx, o.namespace(), "after")
-	Eventually(arrived).Should(BeClosed(), "events come in order: those of the updates have arrived, too")
-	close(proceed)
-	Eventually(last.Load).Should(BeNumerically("==", 1000+updates-1), "the last state is seen")
-	Consistently(reconciles.Load, 500*time.Millisecond).Should(BeNumerically("==", 2))
-})
+		webApp(ctx, o.namespace(), "after")
+		Eventually(arrived).Should(BeClosed(), "events come in order: those of the updates have arrived, too")
+		close(proceed)
+		Eventually(last.Load).Should(BeNumerically("==", 1000+updates-1), "the last state is seen")
+		Consistently(reconciles.Load, 500*time.Millisecond).Should(BeNumerically("==", 2))
+	})
 
 var _ = It("[K06/last-state] a hundred updates while others work: one object is never reconciled twice at once", func(ctx SpecContext) {
 	o := operator([]string{createNamespace(ctx)})
@@ -106,7 +107,8 @@ var _ = It("[K07/reason-in-log, K07/reason-in-metric] results carry their reason
 	o.start()
 	webApp(ctx, o.namespace(), "secret-name")
 	Eventually(sumMetric).WithArguments("swarm_reconcile_results_total", "controller=k07", "outcome=done").Should(BeNumerically("==", 1))
-	for _, labels := range [][]string{{"outcome=requeue", "reason=FirstLook"}, {"outcome=requeue_after", "reason=SecondLook"}, {"outcome=requeue", "reason=Other"}} {
+	for _, labels := range [][]string{{"outcome=requeue", "reason=FirstLook"}, {"outcome=requeue_after", "reason=SecondLook"},
+		{"outcome=requeue", "reason=Other"}} {
 		Expect(sumMetric("swarm_reconcile_results_total", append(labels, "controller=k07")...)).To(BeNumerically("==", 1), "%v", labels)
 	}
 	Expect(o.log.lines(`"level":"DEBUG`, `"reconciled"`, `"reason":"SecondLook"`, `"reconcileID"`)).To(HaveLen(1))
@@ -122,7 +124,8 @@ var _ = It("[O24/reconcile-at] an error that needs a human is not tried again un
 	})
 	o.start()
 	app := webApp(ctx, o.namespace(), "hopeless")
-	Eventually(sumMetric).WithArguments("swarm_reconcile_results_total", "controller=k07-terminal", "outcome=terminal").Should(BeNumerically("==", 1))
+	Eventually(sumMetric).WithArguments("swarm_reconcile_results_total", "controller=k07-terminal",
+		"outcome=terminal").Should(BeNumerically("==", 1))
 	Consistently(reconciles.Load, 500*time.Millisecond).Should(BeNumerically("==", 1))
 	change(ctx, app, annotate("swarm.io/reconcile-at", "now"))
 	Eventually(reconciles.Load).Should(BeNumerically("==", 2))
@@ -150,45 +153,46 @@ var _ = It("a conflict is silence: tried again, no error in the log", func(ctx S
 	Expect(o.log.lines(`"level":"ERROR"`)).To(BeEmpty())
 })
 
-var _ = It("[K08/growing-spacing, K08/reset-on-success] errors are tried again ever later, and a success begins anew", func(ctx SpecContext) {
-	o := operator([]string{createNamespace(ctx)})
-	var lock sync.Mutex
-	var at []time.Time
-	failing := atomic.Bool{}
-	failing.Store(true)
-	o.control("k08", func(context.Context, *v1.WebApp) (kit.Result, error) {
-		lock.Lock()
-		defer lock.Unlock()
-		at = append(at, time.Now())
-		if failing.Load() {
-			return kit.Done(), errors.New("not yet")
-		}
-		return kit.Done(), nil
-	})
-	attempts := func() int { lock.Lock(); defer lock.Unlock(); return len(at) }
-	gap := func(n int) time.Duration { lock.Lock(); defer lock.Unlock(); return at[n].Sub(at[n-1]) }
-	o.start()
-	app := webApp(ctx, o.namespace(), "stubborn")
-	Eventually(attempts).Should(BeNumerically(">=", 8))
-	for n := 1; n < 8; n++ {
-		Expect(gap(n)).To(BeNumerically(">=", leastWait(n)), "wait %d", n)
-	}
-	Expect(sumMetric("workqueue_retries_total", "name=k08")).To(BeNumerically(">=", 7))
-
-	done := func() float64 { return sumMetric("swarm_reconcile_results_total", "controller=k08", "outcome=done") }
-	// A busy machine may add to a wait. Without a reset none would be shorter than the next one of the series.
-	Eventually(func() time.Duration {
-		finished := done()
-		failing.Store(false)
-		Eventually(done).Should(BeNumerically(">", finished))
+var _ = It("[K08/growing-spacing, K08/reset-on-success] errors are tried again ever later, and a success begins anew",
+	func(ctx SpecContext) {
+		o := operator([]string{createNamespace(ctx)})
+		var lock sync.Mutex
+		var at []time.Time
+		failing := atomic.Bool{}
 		failing.Store(true)
-		before := attempts()
-		change(ctx, app, func(app *v1.WebApp) { app.Spec.Port++ })
-		Eventually(attempts).Should(BeNumerically(">=", before+2))
-		return gap(before + 1)
-	}).Should(BeNumerically("<", leastWait(8)), "the back-off began anew")
-	failing.Store(false)
-})
+		o.control("k08", func(context.Context, *v1.WebApp) (kit.Result, error) {
+			lock.Lock()
+			defer lock.Unlock()
+			at = append(at, time.Now())
+			if failing.Load() {
+				return kit.Done(), errors.New("not yet")
+			}
+			return kit.Done(), nil
+		})
+		attempts := func() int { lock.Lock(); defer lock.Unlock(); return len(at) }
+		gap := func(n int) time.Duration { lock.Lock(); defer lock.Unlock(); return at[n].Sub(at[n-1]) }
+		o.start()
+		app := webApp(ctx, o.namespace(), "stubborn")
+		Eventually(attempts).Should(BeNumerically(">=", 8))
+		for n := 1; n < 8; n++ {
+			Expect(gap(n)).To(BeNumerically(">=", leastWait(n)), "wait %d", n)
+		}
+		Expect(sumMetric("workqueue_retries_total", "name=k08")).To(BeNumerically(">=", 7))
+
+		done := func() float64 { return sumMetric("swarm_reconcile_results_total", "controller=k08", "outcome=done") }
+		// A busy machine may add to a wait. Without a reset none would be shorter than the next one of the series.
+		Eventually(func() time.Duration {
+			finished := done()
+			failing.Store(false)
+			Eventually(done).Should(BeNumerically(">", finished))
+			failing.Store(true)
+			before := attempts()
+			change(ctx, app, func(app *v1.WebApp) { app.Spec.Port++ })
+			Eventually(attempts).Should(BeNumerically(">=", before+2))
+			return gap(before + 1)
+		}).Should(BeNumerically("<", leastWait(8)), "the back-off began anew")
+		failing.Store(false)
+	})
 
 // leastWait is the least time from one failure to the next attempt, after this many failures: 10 ms, doubled each time.
 func leastWait(failures int) time.Duration { return 10 * time.Millisecond << (failures - 1) }
@@ -230,9 +234,11 @@ var _ = It("[O24/paused] what is paused is left alone, whatever happens to it, a
 	annotate("swarm.io/paused", "true")(app)
 	Expect(api.Create(ctx, app)).To(Succeed())
 	o.start()
-	Eventually(sumMetric).WithArguments("swarm_reconcile_results_total", "controller=paused", "outcome=skipped", "reason=Paused").Should(BeNumerically(">=", 1))
+	Eventually(sumMetric).WithArguments("swarm_reconcile_results_total", "controller=paused", "outcome=skipped",
+		"reason=Paused").Should(BeNumerically(">=", 1))
 	change(ctx, app, func(app *v1.WebApp) { app.Spec.Port = 99 })
-	Eventually(sumMetric).WithArguments("swarm_reconcile_results_total", "controller=paused", "outcome=skipped", "reason=Paused").Should(BeNumerically(">=", 2))
+	Eventually(sumMetric).WithArguments("swarm_reconcile_results_total", "controller=paused", "outcome=skipped",
+		"reason=Paused").Should(BeNumerically(">=", 2))
 	Expect(reconciles.Load()).To(BeZero())
 	Expect(getObject(ctx, app)(Default)).To(HaveField("Finalizers", BeEmpty()), "not even the finalizer was written")
 
@@ -256,7 +262,8 @@ var _ = Describe("a controller hears of", func() {
 		app := webApp(ctx, o.namespace(), "owner")
 		Eventually(reconciled.count).Should(Equal(1))
 		reference := *metav1.NewControllerRef(app, v1.GroupVersion.WithKind("WebApp"))
-		child := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: "child", OwnerReferences: []metav1.OwnerReference{reference}}}
+		child := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: "child",
+			OwnerReferences: []metav1.OwnerReference{reference}}}
 		Expect(api.Create(ctx, child)).To(Succeed())
 		Eventually(reconciled.count).Should(Equal(2))
 		change(ctx, child, func(child *corev1.ConfigMap) { child.Data = map[string]string{"a": "b"} })

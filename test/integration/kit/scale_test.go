@@ -40,7 +40,8 @@ var _ = Describe("with 10,000 objects", Ordered, func() {
 				defer GinkgoRecover()
 				for i := range numbers {
 					owner := metav1.OwnerReference{
-						APIVersion: v1.GroupVersion.String(), Kind: "WebApp", Name: fmt.Sprint("owner-", i%len(owners)), UID: owners[i%len(owners)], Controller: new(true)}
+						APIVersion: v1.GroupVersion.String(), Kind: "WebApp", Name: fmt.Sprint("owner-", i%len(owners)), UID: owners[i%len(owners)],
+						Controller: new(true)}
 					Expect(api.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 						Namespace: namespace, Name: fmt.Sprintf("c-%05d", i), OwnerReferences: []metav1.OwnerReference{owner}}})).To(Succeed())
 				}
@@ -53,43 +54,45 @@ var _ = Describe("with 10,000 objects", Ordered, func() {
 		workers.Wait()
 	})
 
-	It("[K03/bounded-concurrency, K03/bounded-queue] no more than 4 are reconciled at once, and the queue holds each object once", func(ctx SpecContext) {
-		o := operator([]string{namespace})
-		var running, most, total atomic.Int64
-		var seen sync.Map
-		var distinct atomic.Int64
-		var deepest float64
-		err := kit.New[*corev1.ConfigMap](o.Operator, "k03").Concurrency(4).Build(kit.Func[*corev1.ConfigMap](
-			func(_ context.Context, object *corev1.ConfigMap) (kit.Result, error) {
-				now := running.Add(1)
-				defer running.Add(-1)
-				for before := most.Load(); now > before && !most.CompareAndSwap(before, now); before = most.Load() {
+	It("[K03/bounded-concurrency, K03/bounded-queue] no more than 4 are reconciled at once, and the queue holds each object once",
+		func(ctx SpecContext) {
+			o := operator([]string{namespace})
+			var running, most, total atomic.Int64
+			var seen sync.Map
+			var distinct atomic.Int64
+			var deepest float64
+			err := kit.New[*corev1.ConfigMap](o.Operator, "k03").Concurrency(4).Build(kit.Func[*corev1.ConfigMap](
+				func(_ context.Context, object *corev1.ConfigMap) (kit.Result, error) {
+					now := running.Add(1)
+					defer running.Add(-1)
+					for before := most.Load(); now > before && !most.CompareAndSwap(before, now); before = most.Load() {
+					}
+					if _, known := seen.LoadOrStore(object.Name, true); !known {
+						distinct.Add(1)
+					}
+					total.Add(1)
+					time.Sleep(200 * time.Microsecond) // let them overlap if they can
+					return kit.Done(), nil
+				}))
+			Expect(err).NotTo(HaveOccurred())
+			o.start()
+			By("touching some of them again and again meanwhile")
+			Eventually(total.Load).Should(BeNumerically(">", 0))
+			for i := range 500 {
+				object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("c-%05d", i%50)}}
+				Expect(api.Patch(ctx, object, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"data":{"n":"%d"}}`, i)))).To(Succeed())
+				if i%10 == 0 {
+					deepest = max(deepest, sumMetric("workqueue_depth", "name=k03"))
 				}
-				if _, known := seen.LoadOrStore(object.Name, true); !known {
-					distinct.Add(1)
-				}
-				total.Add(1)
-				time.Sleep(200 * time.Microsecond) // let them overlap if they can
-				return kit.Done(), nil
-			}))
-		Expect(err).NotTo(HaveOccurred())
-		o.start()
-		By("touching some of them again and again meanwhile")
-		Eventually(total.Load).Should(BeNumerically(">", 0))
-		for i := range 500 {
-			object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("c-%05d", i%50)}}
-			Expect(api.Patch(ctx, object, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"data":{"n":"%d"}}`, i)))).To(Succeed())
-			if i%10 == 0 {
-				deepest = max(deepest, sumMetric("workqueue_depth", "name=k03"))
 			}
-		}
-		Eventually(distinct.Load).WithTimeout(time.Minute).Should(BeNumerically(">=", many))
-		Eventually(sumMetric).WithArguments("workqueue_depth", "name=k03").Should(BeZero())
-		AddReportEntry("reconciles", fmt.Sprintf("%d of %d objects, %d at once at most, queue at most %.0f deep", total.Load(), distinct.Load(), most.Load(), deepest))
-		Expect(most.Load()).To(BeNumerically("==", 4), "all four work, and never five")
-		Expect(deepest).To(BeNumerically("<=", many+100))
-		Expect(total.Load()).To(BeNumerically("<=", many+500+100))
-	})
+			Eventually(distinct.Load).WithTimeout(time.Minute).Should(BeNumerically(">=", many))
+			Eventually(sumMetric).WithArguments("workqueue_depth", "name=k03").Should(BeZero())
+			AddReportEntry("reconciles", fmt.Sprintf("%d of %d objects, %d at once at most, queue at most %.0f deep", total.Load(), distinct.Load(),
+				most.Load(), deepest))
+			Expect(most.Load()).To(BeNumerically("==", 4), "all four work, and never five")
+			Expect(deepest).To(BeNumerically("<=", many+100))
+			Expect(total.Load()).To(BeNumerically("<=", many+500+100))
+		})
 
 	It("[K05/index-used, K05/benchmark] the owner index finds an owner's objects without a search", func(ctx SpecContext) {
 		o := operator([]string{namespace})
@@ -153,7 +156,8 @@ var _ = It("[K04] a reconcile reads from the cache: 500 of them cost no request,
 	Eventually(func(g Gomega) {
 		every := &v1.WebAppList{}
 		g.Expect(o.GetClient().List(ctx, every)).To(Succeed())
-		g.Expect(every.Items).To(And(HaveLen(50), HaveEach(HaveField("Status.Conditions", HaveLen(1)))), "all are reported, and the cache has seen it")
+		g.Expect(every.Items).To(And(HaveLen(50), HaveEach(HaveField("Status.Conditions", HaveLen(1)))),
+			"all are reported, and the cache has seen it")
 	}).Should(Succeed())
 	steady, before := time.Now(), reconciles.Load()
 	Eventually(reconciles.Load).Should(BeNumerically(">=", before+500))

@@ -43,7 +43,8 @@ func allVerbs(group string, resources ...string) rbacv1.PolicyRule {
 var _ = It("[K14] a missing permission ends the program within the sync timeout, and it says which kind", func(ctx SpecContext) {
 	namespace := createNamespace(ctx)
 	user := "denied-" + namespace
-	allow(ctx, user, allVerbs("example.swarm.io", "*"), allVerbs("", "services", "events"), allVerbs("coordination.k8s.io", "leases"), allVerbs("events.k8s.io", "events"))
+	allow(ctx, user, allVerbs("example.swarm.io", "*"), allVerbs("", "services", "events"), allVerbs("coordination.k8s.io", "leases"),
+		allVerbs("events.k8s.io", "events"))
 	began := time.Now()
 	r := run(namespace, "webapp-k14", "--sync-timeout=3s", "KUBECONFIG="+kubeconfigAs(user))
 	// How long the program takes to start depends on the machine. A unit test of kit with a fake clock shows that the time is kept.
@@ -53,7 +54,8 @@ var _ = It("[K14] a missing permission ends the program within the sync timeout,
 	var exit *exec.ExitError
 	Expect(failure).To(BeAssignableToTypeOf(exit))
 	Expect(time.Since(began)).To(BeNumerically(">", 3*time.Second))
-	Expect(r.log.String()).To(ContainSubstring("caches not synced within 3s: Deployment: is the kind installed, and may we list and watch it?"))
+	Expect(r.log.String()).
+		To(ContainSubstring("caches not synced within 3s: Deployment: is the kind installed, and may we list and watch it?"))
 	Expect(holder(ctx, namespace)()).To(BeEmpty(), "it never stood for election")
 })
 
@@ -76,7 +78,8 @@ var _ = It("[K14] a cache that was asked for before the start cannot hold the pr
 var _ = It("[K13/ready-after-sync, K13/log-order] caches are synced before the program is ready, ready before it is elected, elected before controllers run", func(ctx SpecContext) {
 	namespace := createNamespace(ctx)
 	user := "late-" + namespace
-	allow(ctx, user, allVerbs("example.swarm.io", "*"), allVerbs("", "services", "events"), allVerbs("coordination.k8s.io", "leases"), allVerbs("events.k8s.io", "events"))
+	allow(ctx, user, allVerbs("example.swarm.io", "*"), allVerbs("", "services", "events"), allVerbs("coordination.k8s.io", "leases"),
+		allVerbs("events.k8s.io", "events"))
 	r := run(namespace, "webapp-k13", "KUBECONFIG="+kubeconfigAs(user))
 	Eventually(getStatus(r.probes, "/healthz")).Should(Equal(200))
 	Consistently(getStatus(r.probes, "/readyz"), time.Second).Should(Equal(500), "alive, not ready")

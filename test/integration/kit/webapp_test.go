@@ -131,7 +131,8 @@ var _ = It("[K02] the same end comes of whatever happened before: drift, changes
 
 	By("a restart in between, with nothing to do")
 	Eventually(condition(ctx, app)).Should(HaveField("ObservedGeneration", getObject(ctx, app)(Default).Generation))
-	before := []string{getObject(ctx, app)(Default).ResourceVersion, service.ResourceVersion, getObject(ctx, deployment)(Default).Spec.Template.Spec.Containers[0].Image}
+	before := []string{getObject(ctx, app)(Default).ResourceVersion, service.ResourceVersion,
+		getObject(ctx, deployment)(Default).Spec.Template.Spec.Containers[0].Image}
 	r.signal(syscall.SIGTERM)
 	Eventually(r.exited).Should(Receive(BeNil()))
 	r = run(namespace, "webapp-k02")

@@ -68,7 +68,8 @@ func newWebhookAddress() address {
 	Expect(err).NotTo(HaveOccurred())
 	a.certificate = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: made})
 	Expect(os.WriteFile(filepath.Join(a.folder, "tls.crt"), a.certificate, 0o600)).To(Succeed())
-	Expect(os.WriteFile(filepath.Join(a.folder, "tls.key"), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), 0o600)).To(Succeed())
+	Expect(os.WriteFile(filepath.Join(a.folder, "tls.key"), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), 0o600)).
+		To(Succeed())
 	return a
 }
 
@@ -123,12 +124,14 @@ var _ = It("[K13/standby-serves, K19/admission] a standby serves defaulting and 
 		return admissionv1.WebhookClientConfig{URL: at.url(path), CABundle: at.certificate}
 	}
 	none := new(admissionv1.SideEffectClassNone)
-	defaulting := &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: namespace}, Webhooks: []admissionv1.MutatingWebhook{{
-		Name: "default.example.swarm.io", ClientConfig: reach("/mutate-example-swarm-io-v1-webapp"), Rules: rule,
-		NamespaceSelector: selector, SideEffects: none, AdmissionReviewVersions: []string{"v1"}}}}
-	validating := &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: namespace}, Webhooks: []admissionv1.ValidatingWebhook{{
-		Name: "validate.example.swarm.io", ClientConfig: reach("/validate-example-swarm-io-v1-webapp"), Rules: rule,
-		NamespaceSelector: selector, SideEffects: none, AdmissionReviewVersions: []string{"v1"}}}}
+	defaulting := &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: namespace},
+		Webhooks: []admissionv1.MutatingWebhook{{
+			Name: "default.example.swarm.io", ClientConfig: reach("/mutate-example-swarm-io-v1-webapp"), Rules: rule,
+			NamespaceSelector: selector, SideEffects: none, AdmissionReviewVersions: []string{"v1"}}}}
+	validating := &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: namespace},
+		Webhooks: []admissionv1.ValidatingWebhook{{
+			Name: "validate.example.swarm.io", ClientConfig: reach("/validate-example-swarm-io-v1-webapp"), Rules: rule,
+			NamespaceSelector: selector, SideEffects: none, AdmissionReviewVersions: []string{"v1"}}}}
 	for _, configuration := range []client.Object{defaulting, validating} {
 		Expect(api.Create(ctx, configuration)).To(Succeed())
 		DeferCleanup(func(ctx SpecContext) { Expect(api.Delete(ctx, configuration)).To(Succeed()) })
@@ -210,10 +213,11 @@ var _ = It("[K19/conversion] a conversion webhook serves one object in two versi
 				{Name: "v1", Served: true, Storage: true, Schema: whole("size")},
 				{Name: "v2", Served: true, Schema: whole("length")},
 			},
-			Conversion: &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.WebhookConverter, Webhook: &apiextensionsv1.WebhookConversion{
-				ClientConfig:             &apiextensionsv1.WebhookClientConfig{URL: at.url("/convert"), CABundle: at.certificate},
-				ConversionReviewVersions: []string{"v1"},
-			}},
+			Conversion: &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.WebhookConverter,
+				Webhook: &apiextensionsv1.WebhookConversion{
+					ClientConfig:             &apiextensionsv1.WebhookClientConfig{URL: at.url("/convert"), CABundle: at.certificate},
+					ConversionReviewVersions: []string{"v1"},
+				}},
 		},
 	}
 	Expect(api.Create(ctx, crd)).To(Succeed())

@@ -31,51 +31,52 @@ const (
 )
 
 var _ = Describe("A change of leader", func() {
-	It("finds every agent at the next leader within its lease, with everything still running, and costs few token reviews", func(ctx SpecContext) {
-		count, gap := fewAgents, shortGap
-		if text := os.Getenv("RELINK_AGENTS"); text != "" {
-			count = must(strconv.Atoi(text))
-		}
-		if text := os.Getenv("RELINK_GAP"); text != "" {
-			gap = must(time.ParseDuration(text))
-		}
-		ca := linktest.NewCA(GinkgoTB())
-		firstTokens, nextTokens := &countingAuthenticator{}, &countingAuthenticator{}
-		oneAddress := func(config *link.Config) { config.Limits.ConnectionsPerSource = count } // all agents are on this machine
-		first := linktest.Start(GinkgoTB(), ca, linktest.WithLease(lease), firstTokens.authenticate, oneAddress)
-		next := linktest.Start(GinkgoTB(), ca, linktest.WithLease(lease), nextTokens.authenticate, oneAddress)
-		next.Leader.Follow(first.Address)
-
-		agents := &agentGroup{}
-		agents.start(ctx, count, first, next) // the next leader has not seen any of them before
-		Eventually(first.MetricSum).WithArguments(GinkgoTB(), "swarm_link_agents", "").WithTimeout(2 * time.Minute).Should(Equal(count))
-		agents.assignEach(first)
-		Eventually(agents.working.Load).WithTimeout(time.Minute).Should(BeEquivalentTo(count))
-		report("agents", count)
-		report("token reviews at the start", firstTokens.reviews.Load())
-
-		began, before, refusedBefore := time.Now(), nextTokens.reviews.Load(), refusalsByReason(next)
-		next.Leader.Follow("") // there is no leader
-		first.Stop()
-		time.Sleep(gap)
-		next.Leader.Lead(2)
-		elected := time.Now()
-		Eventually(next.MetricSum).WithArguments(GinkgoTB(), "swarm_link_agents", "").WithTimeout(lease).Should(Equal(count))
-		took := time.Since(began)
-		report("all agents linked after the election", time.Since(elected).Round(10*time.Millisecond))
-
-		reviews := nextTokens.reviews.Load() - before
-		report("token reviews, lists of pods", reviews, nextTokens.lists.Load())
-		Expect(reviews).To(BeNumerically("<=", reviewsAtFirst+reviewsPerSecond*took.Seconds()))
-		for _, joined := range next.Events() {
-			if joined.Hello != nil {
-				Expect(joined.Hello.GetRunning()).To(HaveLen(1), joined.Agent.Name)
+	It("finds every agent at the next leader within its lease, with everything still running, and costs few token reviews",
+		func(ctx SpecContext) {
+			count, gap := fewAgents, shortGap
+			if text := os.Getenv("RELINK_AGENTS"); text != "" {
+				count = must(strconv.Atoi(text))
 			}
-		}
-		Expect(refusalsByReason(next)).To(Equal(refusedBefore))
-		Expect(agents.stopped.Load()).To(BeZero(), "no attempt was told to stop")
-		Expect(agents.fenced.Load()).To(BeZero())
-	})
+			if text := os.Getenv("RELINK_GAP"); text != "" {
+				gap = must(time.ParseDuration(text))
+			}
+			ca := linktest.NewCA(GinkgoTB())
+			firstTokens, nextTokens := &countingAuthenticator{}, &countingAuthenticator{}
+			oneAddress := func(config *link.Config) { config.Limits.ConnectionsPerSource = count } // all agents are on this machine
+			first := linktest.Start(GinkgoTB(), ca, linktest.WithLease(lease), firstTokens.authenticate, oneAddress)
+			next := linktest.Start(GinkgoTB(), ca, linktest.WithLease(lease), nextTokens.authenticate, oneAddress)
+			next.Leader.Follow(first.Address)
+
+			agents := &agentGroup{}
+			agents.start(ctx, count, first, next) // the next leader has not seen any of them before
+			Eventually(first.MetricSum).WithArguments(GinkgoTB(), "swarm_link_agents", "").WithTimeout(2 * time.Minute).Should(Equal(count))
+			agents.assignEach(first)
+			Eventually(agents.working.Load).WithTimeout(time.Minute).Should(BeEquivalentTo(count))
+			report("agents", count)
+			report("token reviews at the start", firstTokens.reviews.Load())
+
+			began, before, refusedBefore := time.Now(), nextTokens.reviews.Load(), refusalsByReason(next)
+			next.Leader.Follow("") // there is no leader
+			first.Stop()
+			time.Sleep(gap)
+			next.Leader.Lead(2)
+			elected := time.Now()
+			Eventually(next.MetricSum).WithArguments(GinkgoTB(), "swarm_link_agents", "").WithTimeout(lease).Should(Equal(count))
+			took := time.Since(began)
+			report("all agents linked after the election", time.Since(elected).Round(10*time.Millisecond))
+
+			reviews := nextTokens.reviews.Load() - before
+			report("token reviews, lists of pods", reviews, nextTokens.lists.Load())
+			Expect(reviews).To(BeNumerically("<=", reviewsAtFirst+reviewsPerSecond*took.Seconds()))
+			for _, joined := range next.Events() {
+				if joined.Hello != nil {
+					Expect(joined.Hello.GetRunning()).To(HaveLen(1), joined.Agent.Name)
+				}
+			}
+			Expect(refusalsByReason(next)).To(Equal(refusedBefore))
+			Expect(agents.stopped.Load()).To(BeZero(), "no attempt was told to stop")
+			Expect(agents.fenced.Load()).To(BeZero())
+		})
 })
 
 // refusalsByReason counts the agents that were not let in, by reason. Agents that were redirected to another replica are not included.
@@ -112,7 +113,8 @@ func (c *countingAuthenticator) authenticate(config *link.Config) {
 }
 
 // Create implements link.TokenReviews.
-func (c *countingAuthenticator) Create(ctx context.Context, review *authenticationv1.TokenReview, options metav1.CreateOptions) (*authenticationv1.TokenReview, error) {
+func (c *countingAuthenticator) Create(ctx context.Context, review *authenticationv1.TokenReview,
+	options metav1.CreateOptions) (*authenticationv1.TokenReview, error) {
 	c.reviews.Add(1)
 	return api.AuthenticationV1().TokenReviews().Create(ctx, review, options)
 }

@@ -35,13 +35,15 @@ func TestLink(t *testing.T) {
 
 var _ = BeforeSuite(func(ctx SpecContext) {
 	api = testcluster.Connect().Clientset
-	made, err := api.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "swarm-link-"}}, metav1.CreateOptions{})
+	made, err := api.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "swarm-link-"}},
+		metav1.CreateOptions{})
 	Expect(err).NotTo(HaveOccurred())
 	namespace = made.Name
 	DeferCleanup(func(ctx SpecContext) error {
 		return api.CoreV1().Namespaces().Delete(ctx, namespace, metav1.DeleteOptions{})
 	})
-	_, err = api.CoreV1().ServiceAccounts(namespace).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: account}}, metav1.CreateOptions{})
+	_, err = api.CoreV1().ServiceAccounts(namespace).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: account}},
+		metav1.CreateOptions{})
 	Expect(err).NotTo(HaveOccurred())
 })
 
@@ -68,7 +70,8 @@ func removePod(ctx SpecContext, name string) {
 // tokenFor is a token for an audience, bound to a pod unless that is nil.
 func tokenFor(ctx SpecContext, audience string, pod *corev1.Pod) string {
 	GinkgoHelper()
-	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: []string{audience}, ExpirationSeconds: new(int64(600))}}
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: []string{audience},
+		ExpirationSeconds: new(int64(600))}}
 	if pod != nil {
 		request.Spec.BoundObjectRef = &authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: pod.Name, UID: pod.UID}
 	}

@@ -1,5 +1,5 @@
-// Package model searches the model of dispatch further than its unit tests do: for about half a minute, as `make model` does. It computes all the
-// time, and so it runs beside suites that wait. `make soak` goes further still.
+// Package model searches the model of dispatch further than its unit tests do: for about half a minute, as `make model` does. It computes
+// all the time, and so it runs beside suites that wait. `make soak` goes further still.
 package model
 
 import (

@@ -138,7 +138,8 @@ func agentTemplate() corev1.PodTemplateSpec {
 }
 
 // submit creates a task.
-func submit(ctx context.Context, swarm *v1alpha1.Swarm, name string, payload taskOrder, changes ...func(*v1alpha1.TaskSpec)) *v1alpha1.Task {
+func submit(ctx context.Context, swarm *v1alpha1.Swarm, name string, payload taskOrder,
+	changes ...func(*v1alpha1.TaskSpec)) *v1alpha1.Task {
 	GinkgoHelper()
 	encoded, err := json.Marshal(payload)
 	Expect(err).NotTo(HaveOccurred())

@@ -71,7 +71,8 @@ func exposed(ctx context.Context, port, name string, labels []string) ([]string,
 var _ = Describe("The metrics", Serial, func() {
 	It("have every series that the alerts go by, under its name and with its labels", func(ctx SpecContext) {
 		ns, port := namespace(ctx, nil), ports.Free()
-		startOperator(append(webhookSettings(ns, ports.Free()), "SWARM_METRICS_ENABLED=true", "SWARM_METRICS_SECURE=false", "SWARM_METRICS_PORT="+port)...)
+		startOperator(append(webhookSettings(ns, ports.Free()), "SWARM_METRICS_ENABLED=true", "SWARM_METRICS_SECURE=false",
+			"SWARM_METRICS_PORT="+port)...)
 		all := selected()
 		Expect(len(all)).To(BeNumerically(">", 10))
 		for _, one := range all {

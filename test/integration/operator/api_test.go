@@ -48,7 +48,8 @@ func showAPIPort(ctx SpecContext) {
 	reader := token(ctx, ns, "reader")
 	allowIn(ctx, ns, "reader", "swarms")
 	startOperator(onlyNamespace(ns), "SWARM_API_PORT="+port)
-	Eventually(newAPIClient(port).mustGet).WithContext(ctx).WithArguments("/v1/swarms?namespace="+ns, reader).Should(MatchJSON(`{"items": []}`))
+	Eventually(newAPIClient(port).mustGet).WithContext(ctx).WithArguments("/v1/swarms?namespace="+ns,
+		reader).Should(MatchJSON(`{"items": []}`))
 	Expect(code(ctx, newAPIClient(port).url+"/v1/swarms?namespace="+ns, "")).To(Equal(http.StatusUnauthorized))
 }
 
@@ -74,23 +75,28 @@ var _ = Describe("The introspection API", Serial, func() {
 			"reason": "Converging", "message": "waits for swarm-worker-1"`
 		first := `{"name": "swarm-worker-0", "jobs": ["stream:cctv0", "stream:cctv1"], "version": 3, "acknowledged": "Acknowledged", "state": "Ready"}`
 		second := `{"name": "swarm-worker-1", "jobs": ["stream:gate"], "version": 7, "acknowledged": "Waiting", "state": "Ready"}`
-		Eventually(leader.mustGet).WithContext(ctx).WithArguments("/v1/pools?namespace="+ns, reader).Should(MatchJSON(`{"items": [{` + pool + `}]}`))
+		Eventually(leader.mustGet).WithContext(ctx).WithArguments("/v1/pools?namespace="+ns,
+			reader).Should(MatchJSON(`{"items": [{` + pool + `}]}`))
 		Eventually(leader.mustGet).WithContext(ctx).WithArguments("/v1/pools/"+ns+"/cameras", reader).Should(MatchJSON(`{` + pool + `,
 			"workers": [` + first + `,` + second + `], "unassigned": [], "conditions": [{"type": "Ready", "status": "False", "observedGeneration": 1,
 			"lastTransitionTime": "2026-01-02T03:04:05Z", "reason": "Converging", "message": "waits for swarm-worker-1"}]}`))
 		Expect(leader.mustGet(ctx, "/v1/pools/"+ns+"/cameras/workers/swarm-worker-1", reader)).To(MatchJSON(second))
 
-		Expect(leader.mustRefuse(ctx, "/v1/pools/"+ns+"/lamps", reader)).To(And(HavePrefix("404 "), ContainSubstring(`workerpools.swarm.io "lamps" not found`)))
-		Expect(leader.mustRefuse(ctx, "/v1/pools/"+ns+"/cameras/workers/swarm-worker-9", reader)).To(And(HavePrefix("404 "), ContainSubstring(`worker "swarm-worker-9" not found`)))
+		Expect(leader.mustRefuse(ctx, "/v1/pools/"+ns+"/lamps", reader)).To(And(HavePrefix("404 "),
+			ContainSubstring(`workerpools.swarm.io "lamps" not found`)))
+		Expect(leader.mustRefuse(ctx, "/v1/pools/"+ns+"/cameras/workers/swarm-worker-9", reader)).To(And(HavePrefix("404 "),
+			ContainSubstring(`worker "swarm-worker-9" not found`)))
 		Expect(leader.mustRefuse(ctx, "/v1/pools?namespace="+ns, "")).To(HavePrefix("401 "))
 		Expect(leader.mustRefuse(ctx, "/v1/pools?namespace="+ns, "no-token-at-all")).To(HavePrefix("401 "))
 		Expect(leader.mustRefuse(ctx, "/v1/pools/"+ns+"/cameras", stranger)).To(And(HavePrefix("403 "), ContainSubstring(
 			`workerpools.swarm.io "cameras" is forbidden: User "system:serviceaccount:%s:stranger" cannot get resource "workerpools" in API group "swarm.io" in the namespace "%s"`, ns, ns)))
-		Expect(leader.mustRefuse(ctx, "/v1/pools", reader)).To(And(HavePrefix("403 "), ContainSubstring(`cannot list resource "workerpools" in API group "swarm.io" at the cluster scope`)))
+		Expect(leader.mustRefuse(ctx, "/v1/pools", reader)).To(And(HavePrefix("403 "),
+			ContainSubstring(`cannot list resource "workerpools" in API group "swarm.io" at the cluster scope`)))
 
 		allow(ctx, "swarm-spec", rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: ns, Name: "stranger"},
 			rbacv1.PolicyRule{APIGroups: []string{"swarm.io"}, Resources: []string{"workerpools"}, Verbs: []string{"list"}})
-		Eventually(leader.mustGet).WithContext(ctx).WithArguments("/v1/pools", stranger).Should(ContainSubstring(`"namespace":"` + ns + `","name":"cameras"`))
+		Eventually(leader.mustGet).WithContext(ctx).WithArguments("/v1/pools",
+			stranger).Should(ContainSubstring(`"namespace":"` + ns + `","name":"cameras"`))
 		Expect(session.Err.Contents()).NotTo(Or(ContainSubstring(reader), ContainSubstring("/v1/pools")), "requests and tokens are not logged")
 	})
 
@@ -101,12 +107,15 @@ var _ = Describe("The introspection API", Serial, func() {
 			task.Spec.SwarmRef.Name = "research"
 			Expect(api.Create(ctx, task)).To(Succeed())
 		}
-		Eventually(leader.mustGet).WithContext(ctx).WithArguments("/v1/swarms?namespace="+ns, reader).Should(MatchJSON(`{"items": [{"namespace": "` + ns + `", "name": "research",
+		Eventually(leader.mustGet).WithContext(ctx).WithArguments("/v1/swarms?namespace="+ns,
+			reader).Should(MatchJSON(`{"items": [{"namespace": "` + ns + `", "name": "research",
 			"phase": "", "replicas": 0, "activeAgents": 0, "tasks": {"pending": 0, "running": 0, "completed": 0, "failed": 0}, "ready": false, "reason": ""}]}`))
 		path, item := "/v1/tasks?swarm=research&limit=2&namespace="+ns, func(name string) string {
-			return `{"namespace": "` + ns + `", "name": "` + name + `", "swarm": "research", "phase": "", "progress": 0, "priority": "medium", "attempt": 0, "reason": "", "agents": []}`
+			return `{"namespace": "` + ns + `", "name": "` + name +
+				`", "swarm": "research", "phase": "", "progress": 0, "priority": "medium", "attempt": 0, "reason": "", "agents": []}`
 		}
-		Eventually(leader.mustGet).WithContext(ctx).WithArguments(path, reader).Should(MatchJSON(`{"items": [` + item("a") + `,` + item("b") + `], "continue": "` + ns + `/b"}`))
+		Eventually(leader.mustGet).WithContext(ctx).WithArguments(path,
+			reader).Should(MatchJSON(`{"items": [` + item("a") + `,` + item("b") + `], "continue": "` + ns + `/b"}`))
 		Expect(leader.mustGet(ctx, path+"&continue="+ns+"/b", reader)).To(MatchJSON(`{"items": [` + item("c") + `]}`))
 	})
 
@@ -115,7 +124,8 @@ var _ = Describe("The introspection API", Serial, func() {
 		Eventually(session.Err).Should(gbytes.Say("Successfully acquired lease"))
 		port := ports.Free()
 		startOperator(onlyNamespace("nowhere"), "SWARM_API_PORT="+port, "SWARM_HEALTH_PORT="+ports.Free(), "SWARM_LINK_PORT="+ports.Free())
-		Eventually(newAPIClient(port).mustGet).WithContext(ctx).WithArguments("/v1/pools/"+ns+"/cameras/workers/swarm-worker-0", reader).Should(ContainSubstring("stream:cctv0"))
+		Eventually(newAPIClient(port).mustGet).WithContext(ctx).WithArguments("/v1/pools/"+ns+"/cameras/workers/swarm-worker-0",
+			reader).Should(ContainSubstring("stream:cctv0"))
 	})
 })
 

@@ -33,7 +33,8 @@ func showTaskLimit(ctx SpecContext, key, setting string, payload taskOrder) {
 	first := submit(ctx, nowhere, "first", payload)
 	Eventually(waitOf(ns, "first")).WithContext(ctx).WithTimeout(20 * time.Second).Should(HavePrefix("SwarmNotFound"))
 	submit(ctx, nowhere, "second", payload)
-	Eventually(waitOf(ns, "second")).WithContext(ctx).WithTimeout(20 * time.Second).Should(And(HavePrefix("NamespaceLimitReached"), ContainSubstring(key)))
+	Eventually(waitOf(ns, "second")).WithContext(ctx).WithTimeout(20 * time.Second).Should(And(HavePrefix("NamespaceLimitReached"),
+		ContainSubstring(key)))
 	Expect(api.Delete(ctx, first)).To(Succeed())
 	Eventually(waitOf(ns, "second")).WithContext(ctx).Should(HavePrefix("SwarmNotFound"))
 }

@@ -34,11 +34,12 @@ func showResync(ctx SpecContext) {
 	Eventually(often.Terminate()).Should(gexec.Exit(0))
 
 	seldom := startOperator(onlyNamespace(ns), "SWARM_CONTROLLER_RESYNC_PERIOD=1h", "SWARM_LOGGING_LEVEL=debug")
-	Eventually(resyncs).WithArguments(seldom).Should(And(Not(BeEmpty()), HaveEach(And(BeNumerically(">=", 54*time.Minute), BeNumerically("<=", time.Hour)))))
+	Eventually(resyncs).WithArguments(seldom).Should(And(Not(BeEmpty()),
+		HaveEach(And(BeNumerically(">=", 54*time.Minute), BeNumerically("<=", time.Hour)))))
 }
 
-// expectDriftRepaired changes the status of a swarm by hand, sees it changed back, and returns when it began. The log says that it is looked at after
-// the period.
+// expectDriftRepaired changes the status of a swarm by hand, sees it changed back, and returns when it began. The log says that it is
+// looked at after the period.
 func expectDriftRepaired(ctx context.Context, swarm *v1alpha1.Swarm, period time.Duration) time.Time {
 	GinkgoHelper()
 	began := time.Now()
@@ -100,12 +101,14 @@ func showWorkers(ctx SpecContext) {
 			createPool(ctx, ns, name)
 			createSpread(ctx, ns, name)
 		}
-		session := startOperator(onlyNamespace(ns), setting, "SWARM_CLIENT_QPS=3", "SWARM_CLIENT_BURST=3", "SWARM_METRICS_ENABLED=true", "SWARM_METRICS_SECURE=false", "SWARM_METRICS_PORT="+port)
+		session := startOperator(onlyNamespace(ns), setting, "SWARM_CLIENT_QPS=3", "SWARM_CLIENT_BURST=3", "SWARM_METRICS_ENABLED=true",
+			"SWARM_METRICS_SECURE=false", "SWARM_METRICS_PORT="+port)
 		peaks := newMaxActive("swarm", "workerpool", "spread-deployment")
 		Eventually(peaks.sample).WithContext(ctx).WithArguments(port).Should(HaveEach(BeEquivalentTo(workers)))
 		Consistently(peaks.sample).WithContext(ctx).WithArguments(port).WithTimeout(time.Second).Should(HaveEach(BeEquivalentTo(workers)))
 		for _, controller := range []string{"swarm", "agent", "task", "workerpool", "spread-deployment", "spread-statefulset"} {
-			Expect(series(ctx, port, "controller_runtime_max_concurrent_reconciles", `controller="`+controller+`"`)).To(BeEquivalentTo(workers), controller)
+			Expect(series(ctx, port, "controller_runtime_max_concurrent_reconciles", `controller="`+controller+`"`)).To(BeEquivalentTo(workers),
+				controller)
 		}
 		Eventually(session.Terminate()).Should(gexec.Exit(0))
 	}
@@ -173,12 +176,14 @@ func leaseIn(ctx context.Context, ns string) (*coordinationv1.Lease, error) {
 
 func showForced(ctx SpecContext) {
 	ns := namespace(ctx, nil)
-	settings := []string{onlyNamespace(ns), "SWARM_CONTROLLER_LEADER_ELECTION_NAMESPACE=" + ns, "SWARM_CONTROLLER_LEADER_ELECTION_LEASE_DURATION=6s"}
+	settings := []string{onlyNamespace(ns), "SWARM_CONTROLLER_LEADER_ELECTION_NAMESPACE=" + ns,
+		"SWARM_CONTROLLER_LEADER_ELECTION_LEASE_DURATION=6s"}
 	first := startOperator(settings...)
 	Eventually(first.Err).Should(gbytes.Say("Successfully acquired lease"))
 	former, err := leaseHolder(ctx, ns)
 	Expect(err).NotTo(HaveOccurred())
-	startOperator(append(settings, "SWARM_CONTROLLER_LEADER_ELECTION_ENABLED=false", "SWARM_HEALTH_PORT="+ports.Free(), "SWARM_LINK_PORT="+ports.Free())...)
+	startOperator(append(settings, "SWARM_CONTROLLER_LEADER_ELECTION_ENABLED=false", "SWARM_HEALTH_PORT="+ports.Free(),
+		"SWARM_LINK_PORT="+ports.Free())...)
 	Eventually(leaseHolder).WithContext(ctx).WithArguments(ns).Should(And(Not(BeEmpty()), Not(Equal(former))))
 	Eventually(first).Should(gexec.Exit(1))
 	// Not the last line of all: what was under way when it ended may still have something to say.
@@ -199,7 +204,8 @@ func showLeaseDuration(ctx SpecContext) {
 	const duration = 15 * time.Second
 	ns := namespace(ctx, nil)
 	settings := []string{
-		onlyNamespace(ns), "SWARM_CONTROLLER_LEADER_ELECTION_NAMESPACE=" + ns, "SWARM_CONTROLLER_LEADER_ELECTION_LEASE_DURATION=" + duration.String(),
+		onlyNamespace(ns), "SWARM_CONTROLLER_LEADER_ELECTION_NAMESPACE=" + ns,
+		"SWARM_CONTROLLER_LEADER_ELECTION_LEASE_DURATION=" + duration.String(),
 	}
 	first := startOperator(settings...)
 	Eventually(first.Err).Should(gbytes.Say("Successfully acquired lease"))
@@ -221,7 +227,8 @@ func showLeaseDuration(ctx SpecContext) {
 var _ = It("takes over the Lease of a killed process of its own pod, and of no other, before it expires", func(ctx SpecContext) {
 	ns, directory := namespace(ctx, nil), "POD_LOCK_DIR="+GinkgoT().TempDir()
 	start := func(environment ...string) *gexec.Session {
-		return startOperator(append(environment, onlyNamespace(ns), "SWARM_CONTROLLER_LEADER_ELECTION_NAMESPACE="+ns, "SWARM_CONTROLLER_LEADER_ELECTION_LEASE_DURATION=5m",
+		return startOperator(append(environment, onlyNamespace(ns), "SWARM_CONTROLLER_LEADER_ELECTION_NAMESPACE="+ns,
+			"SWARM_CONTROLLER_LEADER_ELECTION_LEASE_DURATION=5m",
 			"SWARM_LINK_AGENT_LEASE=10m", "SWARM_HEALTH_PORT="+ports.Free(), "SWARM_LINK_PORT="+ports.Free())...)
 	}
 	// A Lease that is missing looks like one that was deleted, whose holder may still act: that is not passed on.

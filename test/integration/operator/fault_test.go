@@ -69,63 +69,68 @@ func (f *failures500) gaps() []time.Duration {
 func leastWait(failures int) time.Duration { return 10 * time.Millisecond << (failures - 1) }
 
 var _ = Describe("The operator, when the API server", Serial, func() {
-	It("[S17/growing-spacing] [S17/retries-metric] answers with internal errors, tries again ever later, and goes on when that is over", func(ctx SpecContext) {
-		ns, metrics := namespace(ctx, nil), ports.Free()
-		broken := &failures500{path: "/apis/apps/v1/namespaces/" + ns + "/statefulsets"}
-		startOperator(proxyKubeconfigSetting(ctx, broken.hook), onlyNamespace(ns), "SWARM_CONTROLLER_RESYNC_PERIOD=1h",
-			"SWARM_METRICS_ENABLED=true", "SWARM_METRICS_SECURE=false", "SWARM_METRICS_PORT="+metrics)
-		swarm := newTeam(ns, "ants", 1)
-		Expect(api.Create(ctx, swarm)).To(Succeed())
-		// The first tries come together with what the operator has just made. The later ones have nothing but the back-off to wait for.
-		const tries, last = 8, 3
-		Eventually(func() int { return len(broken.gaps()) }).WithContext(ctx).Should(BeNumerically(">=", tries), "one try after the other")
-		for n, gap := range broken.gaps()[:tries] {
-			if failures := n + 1; failures > tries-last {
-				Expect(gap).To(BeNumerically(">=", leastWait(failures)), "after %d failures: %v", failures, broken.gaps())
+	It("[S17/growing-spacing] [S17/retries-metric] answers with internal errors, tries again ever later, and goes on when that is over",
+		func(ctx SpecContext) {
+			ns, metrics := namespace(ctx, nil), ports.Free()
+			broken := &failures500{path: "/apis/apps/v1/namespaces/" + ns + "/statefulsets"}
+			startOperator(proxyKubeconfigSetting(ctx, broken.hook), onlyNamespace(ns), "SWARM_CONTROLLER_RESYNC_PERIOD=1h",
+				"SWARM_METRICS_ENABLED=true", "SWARM_METRICS_SECURE=false", "SWARM_METRICS_PORT="+metrics)
+			swarm := newTeam(ns, "ants", 1)
+			Expect(api.Create(ctx, swarm)).To(Succeed())
+			// The first tries come together with what the operator has just made. The later ones have nothing but the back-off to wait for.
+			const tries, last = 8, 3
+			Eventually(func() int { return len(broken.gaps()) }).WithContext(ctx).Should(BeNumerically(">=", tries), "one try after the other")
+			for n, gap := range broken.gaps()[:tries] {
+				if failures := n + 1; failures > tries-last {
+					Expect(gap).To(BeNumerically(">=", leastWait(failures)), "after %d failures: %v", failures, broken.gaps())
+				}
 			}
-		}
-		Expect(series(ctx, metrics, "workqueue_retries_total", `name="swarm"`)).To(BeNumerically(">=", tries))
+			Expect(series(ctx, metrics, "workqueue_retries_total", `name="swarm"`)).To(BeNumerically(">=", tries))
 
-		broken.disabled.Store(true)
-		Eventually(isDeleted).WithContext(ctx).WithArguments(objectAt(&appsv1.StatefulSet{}, ns, "ants-worker")).Should(BeFalse())
-		Eventually(condition).WithContext(ctx).WithArguments(swarm).Should(ContainSubstring("1 have a ready pod"))
-	})
+			broken.disabled.Store(true)
+			Eventually(isDeleted).WithContext(ctx).WithArguments(objectAt(&appsv1.StatefulSet{}, ns, "ants-worker")).Should(BeFalse())
+			Eventually(condition).WithContext(ctx).WithArguments(swarm).Should(ContainSubstring("1 have a ready pod"))
+		})
 
 	// The leader loses its Lease and nothing else: it still receives every change, and whatever it would write is accepted.
-	It("[K11/operator-no-overlap, R15/controllers-by-leader] does not renew its Lease, stops writing before the other starts", func(ctx SpecContext) {
-		ns := namespace(ctx, nil)
-		if _, err := audit.Requests(ns); err != nil {
-			Skip(err.Error())
-		}
-		var cut atomic.Bool
-		settings := []string{onlyNamespace(ns), "SWARM_CONTROLLER_LEADER_ELECTION_NAMESPACE=" + ns, "SWARM_CONTROLLER_LEADER_ELECTION_LEASE_DURATION=6s"}
-		start := func(name string, block *atomic.Bool) *gexec.Session {
-			hook := func(request *http.Request) int {
-				request.Header.Set("User-Agent", name+"-"+ns)
-				if block.Load() && strings.Contains(request.URL.Path, "/leases/") {
-					<-request.Context().Done() // as when packets are lost
-				}
-				return 0
+	It("[K11/operator-no-overlap, R15/controllers-by-leader] does not renew its Lease, stops writing before the other starts",
+		func(ctx SpecContext) {
+			ns := namespace(ctx, nil)
+			if _, err := audit.Requests(ns); err != nil {
+				Skip(err.Error())
 			}
-			return startOperator(append(settings, proxyKubeconfigSetting(ctx, hook), "SWARM_LINK_PORT="+ports.Free())...)
-		}
-		first := start("first", &cut)
-		Eventually(first.Err).Should(gbytes.Say("Successfully acquired lease"))
-		second := start("second", &atomic.Bool{})
-		Eventually(second.Err).Should(gbytes.Say("caches synced"))
-		Expect(api.Create(ctx, newTeam(ns, "ants", 1))).To(Succeed())
-		disturb(ctx, objectAt(&corev1.ConfigMap{}, ns, "ants-config"))
-		Eventually(writeRequests).WithArguments("first-" + ns).ShouldNot(BeEmpty())
+			var cut atomic.Bool
+			settings := []string{onlyNamespace(ns), "SWARM_CONTROLLER_LEADER_ELECTION_NAMESPACE=" + ns,
+				"SWARM_CONTROLLER_LEADER_ELECTION_LEASE_DURATION=6s"}
+			start := func(name string, block *atomic.Bool) *gexec.Session {
+				hook := func(request *http.Request) int {
+					request.Header.Set("User-Agent", name+"-"+ns)
+					if block.Load() && strings.Contains(request.URL.Path, "/leases/") {
+						<-request.Context().Done() // as when packets are lost
+					}
+					return 0
+				}
+				return startOperator(append(settings, proxyKubeconfigSetting(ctx, hook), "SWARM_LINK_PORT="+ports.Free())...)
+			}
+			first := start("first", &cut)
+			Eventually(first.Err).Should(gbytes.Say("Successfully acquired lease"))
+			second := start("second", &atomic.Bool{})
+			Eventually(second.Err).Should(gbytes.Say("caches synced"))
+			Expect(api.Create(ctx, newTeam(ns, "ants", 1))).To(Succeed())
+			disturb(ctx, objectAt(&corev1.ConfigMap{}, ns, "ants-config"))
+			Eventually(writeRequests).WithArguments("first-" + ns).ShouldNot(BeEmpty())
 
-		cut.Store(true)
-		parted := time.Now()
-		Eventually(writeRequests).WithArguments("first-"+ns).Should(ContainElement(HaveField("Received", BeTemporally(">", parted))), "it can still write")
-		Expect(writeRequests("second-" + ns)).To(BeEmpty())
-		Eventually(first).Should(gexec.Exit(1))
-		Eventually(writeRequests).WithArguments("second-" + ns).ShouldNot(BeEmpty())
-		next := writeRequests("second-" + ns)[0]
-		Expect(writeRequests("first-"+ns)).To(HaveEach(HaveField("Answered", BeTemporally("<", next.Received))), "the first write of the other: %v", next)
-	})
+			cut.Store(true)
+			parted := time.Now()
+			Eventually(writeRequests).WithArguments("first-"+ns).Should(ContainElement(HaveField("Received", BeTemporally(">", parted))),
+				"it can still write")
+			Expect(writeRequests("second-" + ns)).To(BeEmpty())
+			Eventually(first).Should(gexec.Exit(1))
+			Eventually(writeRequests).WithArguments("second-" + ns).ShouldNot(BeEmpty())
+			next := writeRequests("second-" + ns)[0]
+			Expect(writeRequests("first-"+ns)).To(HaveEach(HaveField("Answered", BeTemporally("<", next.Received))),
+				"the first write of the other: %v", next)
+		})
 })
 
 // disturb keeps changing an object that the operator puts right again, so that a leader always has something to write.

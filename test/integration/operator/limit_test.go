@@ -35,7 +35,8 @@ const few, many, writesPerSwarm = 4, 12, 15
 func work(ctx SpecContext, qps, burst, swarms int, settings ...string) writePace {
 	GinkgoHelper()
 	ns, port := namespace(ctx, nil), ports.Free()
-	session := startOperator(append(settings, onlyNamespace(ns), "SWARM_METRICS_ENABLED=true", "SWARM_METRICS_SECURE=false", "SWARM_METRICS_PORT="+port,
+	session := startOperator(append(settings, onlyNamespace(ns), "SWARM_METRICS_ENABLED=true", "SWARM_METRICS_SECURE=false",
+		"SWARM_METRICS_PORT="+port,
 		fmt.Sprintf("SWARM_CLIENT_QPS=%d", qps), fmt.Sprintf("SWARM_CLIENT_BURST=%d", burst))...)
 	Eventually(session.Err).Should(gbytes.Say("Successfully acquired lease"))
 	began := time.Now()
@@ -49,7 +50,8 @@ func work(ctx SpecContext, qps, burst, swarms int, settings ...string) writePace
 		return writes, err
 	}).WithTimeout(3 * time.Minute).Should(BeNumerically(">=", swarms*writesPerSwarm))
 	done := writePace{writes, time.Since(began)}
-	AddReportEntry(fmt.Sprintf("with client.qps %d and client.burst %d", qps, burst), ReportEntryVisibilityAlways, fmt.Sprintf("%.0f writes took %.1f s", done.writes, done.elapsed.Seconds()))
+	AddReportEntry(fmt.Sprintf("with client.qps %d and client.burst %d", qps, burst), ReportEntryVisibilityAlways,
+		fmt.Sprintf("%.0f writes took %.1f s", done.writes, done.elapsed.Seconds()))
 	Eventually(session.Terminate()).Should(gexec.Exit(0))
 	return done
 }
@@ -71,7 +73,8 @@ func showRequestShare(ctx SpecContext) {
 
 func showConnectionsPerSource(ctx SpecContext) {
 	linked := ports.Free()
-	showConnections(ctx, linked, "connectionsPerSource", map[int][]string{64: nil, 3: {"SWARM_LIMITS_CONNECTIONS_PER_SOURCE=3"}}, "SWARM_LINK_PORT="+linked)
+	showConnections(ctx, linked, "connectionsPerSource", map[int][]string{64: nil, 3: {"SWARM_LIMITS_CONNECTIONS_PER_SOURCE=3"}},
+		"SWARM_LINK_PORT="+linked)
 }
 
 func showWebhookConnectionsPerSource(ctx SpecContext) {
@@ -80,14 +83,15 @@ func showWebhookConnectionsPerSource(ctx SpecContext) {
 		"SWARM_WEBHOOK_ENABLED=true", "SWARM_WEBHOOK_PORT="+asked)
 }
 
-// showConnections opens seven connections more than a port takes from one address. They say nothing and come from an address from which nothing
-// else does.
+// showConnections opens seven connections more than a port takes from one address. They say nothing and come from an address from which
+// nothing else does.
 func showConnections(ctx SpecContext, to, limit string, settingsOf map[int][]string, always ...string) {
 	GinkgoHelper()
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 3)}}
 	for most, settings := range settingsOf {
 		metrics := ports.Free()
-		session := startOperator(append(append(settings, always...), "SWARM_METRICS_ENABLED=true", "SWARM_METRICS_SECURE=false", "SWARM_METRICS_PORT="+metrics)...)
+		session := startOperator(append(append(settings, always...), "SWARM_METRICS_ENABLED=true", "SWARM_METRICS_SECURE=false",
+			"SWARM_METRICS_PORT="+metrics)...)
 		Eventually(session.Err).Should(gbytes.Say("Successfully acquired lease"))
 		for range most + 7 {
 			connection, err := dialer.DialContext(ctx, "tcp", "127.0.0.1:"+to)

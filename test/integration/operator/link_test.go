@@ -61,7 +61,8 @@ var _ = Describe("The link", Serial, func() {
 		Expect(api.Delete(ctx, secret)).To(Succeed())
 		began := time.Now()
 		Eventually(publishedSwarmCA).WithContext(ctx).WithArguments(ns).Should(And(Not(BeEmpty()), Not(Equal(old))))
-		AddReportEntry("a new CA is in the swarm's ConfigMap after", ReportEntryVisibilityAlways, fmt.Sprintf("%.1f s", time.Since(began).Seconds()))
+		AddReportEntry("a new CA is in the swarm's ConfigMap after", ReportEntryVisibilityAlways,
+			fmt.Sprintf("%.1f s", time.Since(began).Seconds()))
 		Expect(expectWelcome(ctx, ns, linkDestination(ctx, ns))).To(Succeed())
 		_, err = helloTrusting(ctx, ns, linkDestination(ctx, ns), old)
 		Expect(err).To(MatchError(ContainSubstring("unknown authority")))

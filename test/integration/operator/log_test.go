@@ -78,7 +78,8 @@ var _ = Describe("The log", Serial, func() {
 			err := api.Get(ctx, client.ObjectKeyFromObject(quota), quota)
 			return quota.Status.Hard, err
 		}).Should(HaveKey(corev1.ResourceName("count/services")), "a quota applies from then on")
-		session := startOperator(append(webhookSettings(ns, webhook), "SWARM_LOGGING_LEVEL=debug", "SWARM_METRICS_ENABLED=true", "SWARM_METRICS_PORT="+port)...)
+		session := startOperator(append(webhookSettings(ns, webhook), "SWARM_LOGGING_LEVEL=debug", "SWARM_METRICS_ENABLED=true",
+			"SWARM_METRICS_PORT="+port)...)
 		registerWebhook(ctx, ns, webhook, nil)
 		createSampleNamed(ctx, ns, "research")
 		Eventually(failures).WithArguments(session).ShouldNot(BeEmpty())
@@ -89,13 +90,15 @@ var _ = Describe("The log", Serial, func() {
 		}).Should(ContainSubstring("TLS handshake error"))
 		Eventually(session.Terminate()).Should(gexec.Exit(0))
 
-		Expect(logEntries(session)).To(HaveEach(And(HaveKey("time"), HaveKeyWithValue("level", BeElementOf("DEBUG", "INFO", "WARN", "ERROR")), HaveKey("msg"))), "lines that are broken or lack something")
+		Expect(logEntries(session)).To(HaveEach(And(HaveKey("time"), HaveKeyWithValue("level", BeElementOf("DEBUG", "INFO", "WARN", "ERROR")),
+			HaveKey("msg"))), "lines that are broken or lack something")
 		Expect(failures(session)).To(HaveEach(And(
 			HaveKeyWithValue("controller", "swarm"), HaveKeyWithValue("namespace", ns), HaveKeyWithValue("name", "research"),
 			HaveKeyWithValue("reconcileID", Not(BeEmpty())), HaveKeyWithValue("err", ContainSubstring("exceeded quota")))))
 		Expect(logEntries(session)).To(ContainElement(And(
 			HaveKeyWithValue("msg", "admission reviewed"), HaveKeyWithValue("namespace", ns), HaveKeyWithValue("name", "stray"),
-			HaveKeyWithValue("requestID", Not(BeEmpty())), HaveKeyWithValue("allowed", false), HaveKeyWithValue("reason", ContainSubstring(noPool)))))
+			HaveKeyWithValue("requestID", Not(BeEmpty())), HaveKeyWithValue("allowed", false),
+			HaveKeyWithValue("reason", ContainSubstring(noPool)))))
 		Expect(uncorrelatedMessages(session)).To(HaveEach(MatchRegexp(processMessages)), "lines of a reconcile or a request without its ID")
 	})
 
@@ -123,8 +126,8 @@ var _ = Describe("The log", Serial, func() {
 	})
 })
 
-// processMessages matches what is logged outside of reconciles and requests: how the process starts and stops, its caches, its Lease, connections
-// that never became a request, and copies of Events.
+// processMessages matches what is logged outside of reconciles and requests: how the process starts and stops, its caches, its Lease,
+// connections that never became a request, and copies of Events.
 const processMessages = `^(starting|stopped|caches synced, ready|the webhook has its certificate|[Ss]tarting \w+( server)?|Serving \w+ server|Registering webhook|` +
 	`Listing and watching|Caches populated|Exiting watch because .*|Watch close.*|Got a Retry-After response|Attempting to acquire leader lease\.\.\.|` +
 	`Successfully acquired lease|Shutdown signal received, .*|All workers finished|[Ss]hutting down .*|Stopping .*|Wait completed, .*|` +

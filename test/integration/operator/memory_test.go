@@ -25,14 +25,15 @@ import (
 
 const megabyte = 1 << 20
 
-// bulky returns workloads and a pod whose containers have a megabyte of environment each, a ConfigMap of about the largest size that the API
-// server takes, and a Service with about a megabyte of labels.
+// bulky returns workloads and a pod whose containers have a megabyte of environment each, a ConfigMap of about the largest size that the
+// API server takes, and a Service with about a megabyte of labels.
 func bulky(ns string) []client.Object {
 	labels := map[string]string{"app": "bulky"}
 	meta := metav1.ObjectMeta{Namespace: ns, GenerateName: "bulky-"}
 	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
 		SchedulingGates: []corev1.PodSchedulingGate{{Name: "example.test/never"}},
-		Containers:      []corev1.Container{{Name: "any", Image: "localhost/any", Env: []corev1.EnvVar{{Name: "BULK", Value: strings.Repeat("x", megabyte)}}}},
+		Containers: []corev1.Container{{Name: "any", Image: "localhost/any",
+			Env: []corev1.EnvVar{{Name: "BULK", Value: strings.Repeat("x", megabyte)}}}},
 	}}
 	selector := &metav1.LabelSelector{MatchLabels: labels}
 	return []client.Object{
@@ -145,7 +146,8 @@ func profiled(ctx context.Context, ns, pool, proxy string) (operator *gexec.Sess
 	port = ports.Free()
 	// It collects garbage so often that all but a tenth of what is allocated is in use.
 	operator = startOperator(
-		onlyNamespace(ns), "GOGC=10", "GOMEMLIMIT=16MiB", "SWARM_METRICS_ENABLED=true", "SWARM_METRICS_SECURE=false", "SWARM_METRICS_PORT="+port, proxy,
+		onlyNamespace(ns), "GOGC=10", "GOMEMLIMIT=16MiB", "SWARM_METRICS_ENABLED=true", "SWARM_METRICS_SECURE=false", "SWARM_METRICS_PORT="+port,
+		proxy,
 	)
 	created := createPool(ctx, ns, pool)
 	Eventually(isDegraded).WithContext(ctx).WithArguments(created).Should(BeTrue())

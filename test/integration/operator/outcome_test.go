@@ -42,7 +42,8 @@ var _ = Describe("A task and its swarm", Serial, Ordered, func() {
 		task := submit(ctx, swarm, "huge", taskOrder{Result: `{"n": 1e400}`})
 		Eventually(phaseOf(ns, "huge")).WithContext(ctx).Should(Equal(v1alpha1.TaskFailed))
 		Expect(api.Get(ctx, client.ObjectKeyFromObject(task), task)).To(Succeed())
-		Expect(task.Status).To(And(HaveField("Reason", string(v1alpha1.ReasonResultInvalid)), HaveField("Result", BeNil()), HaveField("Retries", BeZero())))
+		Expect(task.Status).To(And(HaveField("Reason", string(v1alpha1.ReasonResultInvalid)), HaveField("Result", BeNil()),
+			HaveField("Retries", BeZero())))
 		submit(ctx, swarm, "after", taskOrder{})
 		Eventually(phaseOf(ns, "after")).WithContext(ctx).Should(Equal(v1alpha1.TaskCompleted), "the agent is free again")
 	})

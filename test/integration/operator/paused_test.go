@@ -38,7 +38,8 @@ var _ = Describe("A Swarm that is paused by its annotation", Serial, func() {
 	})
 })
 
-// submitUntilPaused submits tasks until one is held back, and returns its name. The operator may hear of a task before it hears of the pause.
+// submitUntilPaused submits tasks until one is held back, and returns its name. The operator may hear of a task before it hears of the
+// pause.
 func submitUntilPaused(ctx context.Context, swarm *v1alpha1.Swarm) (name string) {
 	GinkgoHelper()
 	n := 0

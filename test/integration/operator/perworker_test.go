@@ -31,20 +31,24 @@ var _ = Describe("Layout PerWorker, by the webhook,", Serial, func() {
 		set := workers(ctx, ns)
 		Eventually(mountedConfigMaps).WithContext(ctx).WithArguments(ns, "worker-0").Should(Equal([]string{"lists-worker-0", "other"}))
 		Eventually(mountedConfigMaps).WithContext(ctx).WithArguments(ns, "worker-1").Should(Equal([]string{"lists-worker-1", "other"}))
-		Eventually(list).WithContext(ctx).WithArguments(ns, "lists-worker-0").Should(And(ContainSubstring("worker-0:\n    jobs:\n      - a\n      - b\n"), Not(ContainSubstring("worker-1"))))
-		Eventually(list).WithContext(ctx).WithArguments(ns, "lists-worker-1").Should(And(ContainSubstring("worker-1:\n    jobs:\n      - c\n"), Not(ContainSubstring("worker-0"))))
+		Eventually(list).WithContext(ctx).WithArguments(ns, "lists-worker-0").
+			Should(And(ContainSubstring("worker-0:\n    jobs:\n      - a\n      - b\n"), Not(ContainSubstring("worker-1"))))
+		Eventually(list).WithContext(ctx).WithArguments(ns, "lists-worker-1").Should(And(ContainSubstring("worker-1:\n    jobs:\n      - c\n"),
+			Not(ContainSubstring("worker-0"))))
 
 		tried := worker(set)
 		Expect(api.Create(ctx, tried, client.DryRunAll)).To(Succeed())
 		Expect(tried.Spec.Volumes[0].ConfigMap.Name).To(Equal("lists-worker-7"), "in a dry run")
 		tried = worker(set)
 		tried.Spec.Volumes = nil
-		Expect(api.Create(ctx, tried, client.DryRunAll)).To(MatchError(ContainSubstring(`no volume of ConfigMap "lists": add it to the template of StatefulSet "worker"`)))
+		Expect(api.Create(ctx, tried, client.DryRunAll)).
+			To(MatchError(ContainSubstring(`no volume of ConfigMap "lists": add it to the template of StatefulSet "worker"`)))
 	})
 
 	It("holds workers back until there is their pool, and says so where one looks", func(ctx SpecContext) {
 		workers(ctx, ns)
-		Eventually(eventMessages).WithContext(ctx).WithArguments(ns).Should(ContainElement(ContainSubstring(`there is no WorkerPool "cameras" in namespace "` + ns + `": create it first`)))
+		Eventually(eventMessages).WithContext(ctx).WithArguments(ns).
+			Should(ContainElement(ContainSubstring(`there is no WorkerPool "cameras" in namespace "` + ns + `": create it first`)))
 		Expect(pods(ctx, ns)).To(BeEmpty())
 		pool(ctx, ns, v1alpha1.LayoutPerWorker)
 		Eventually(mountedConfigMaps).WithContext(ctx).WithArguments(ns, "worker-0").Should(Equal([]string{"lists-worker-0", "other"}))
@@ -94,7 +98,10 @@ func workers(ctx context.Context, ns string) *appsv1.StatefulSet {
 }
 
 func volume(name, configMap string) corev1.Volume {
-	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: configMap}}}}
+	return corev1.Volume{Name: name,
+		VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
+			LocalObjectReference: corev1.LocalObjectReference{Name: configMap},
+		}}}
 }
 
 // worker is one more of the set, as its controller would make it.

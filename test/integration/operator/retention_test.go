@@ -23,7 +23,8 @@ var _ = Describe("A Swarm with a limit of finished tasks", Serial, func() {
 		swarm := newTeam(ns, "ants", 2)
 		startOperator(onlyNamespace(ns), linkAddress)
 		Expect(api.Create(ctx, swarm)).To(Succeed())
-		Expect(swarm.Spec.Tasks).To(And(HaveField("FinishedLimit", HaveValue(BeEquivalentTo(1000))), HaveField("TTLSecondsAfterFinished", HaveValue(BeEquivalentTo(3600)))))
+		Expect(swarm.Spec.Tasks).To(And(HaveField("FinishedLimit", HaveValue(BeEquivalentTo(1000))),
+			HaveField("TTLSecondsAfterFinished", HaveValue(BeEquivalentTo(3600)))))
 		testcluster.MustKubectl(ctx, "wait", "--namespace", ns, "swarm/ants", "--for=condition=Ready", "--timeout=60s")
 		for n := range tasks {
 			submit(ctx, swarm, fmt.Sprintf("t%02d", n), taskOrder{})
@@ -41,7 +42,8 @@ var _ = Describe("A Swarm with a limit of finished tasks", Serial, func() {
 
 		// From now on each one that finishes replaces another. Of those that finish in the same second the name decides.
 		submit(ctx, swarm, "zz-next", taskOrder{})
-		Eventually(finishedTasks).WithContext(ctx).WithArguments(ns).WithTimeout(20 * time.Second).Should(Equal(append([]string{all[0]}, append(kept[2:], "zz-next")...)))
+		Eventually(finishedTasks).WithContext(ctx).WithArguments(ns).WithTimeout(20 * time.Second).Should(Equal(append([]string{all[0]},
+			append(kept[2:], "zz-next")...)))
 		Expect(api.Get(ctx, client.ObjectKeyFromObject(protected), protected)).To(Succeed())
 		Expect(protected.DeletionTimestamp).To(BeNil())
 	})

@@ -126,7 +126,8 @@ func showMetricsSecure(ctx SpecContext) {
 	Expect(plain).NotTo(Equal(http.StatusOK))
 
 	open := ports.Free()
-	startOperator("SWARM_METRICS_ENABLED=true", "SWARM_METRICS_SECURE=false", "SWARM_METRICS_PORT="+open, "SWARM_HEALTH_PORT="+ports.Free(), "SWARM_LINK_PORT="+ports.Free())
+	startOperator("SWARM_METRICS_ENABLED=true", "SWARM_METRICS_SECURE=false", "SWARM_METRICS_PORT="+open, "SWARM_HEALTH_PORT="+ports.Free(),
+		"SWARM_LINK_PORT="+ports.Free())
 	Eventually(code).WithContext(ctx).WithArguments(metricsURL("http", open), "").Should(Equal(http.StatusOK))
 }
 
@@ -161,7 +162,8 @@ func allow(ctx context.Context, name string, subject rbacv1.Subject, rules ...rb
 func showHealth(ctx SpecContext) {
 	ns, port := namespace(ctx, nil), ports.Free()
 	healthz, readyz := "http://127.0.0.1:"+port+"/healthz", "http://127.0.0.1:"+port+"/readyz"
-	startOperator(onlyNamespace(ns), "KUBECONFIG="+kubeconfigAs("swarm-spec-"+ns), "SWARM_HEALTH_PORT="+port, "SWARM_CONTROLLER_LEADER_ELECTION_NAMESPACE="+ns)
+	startOperator(onlyNamespace(ns), "KUBECONFIG="+kubeconfigAs("swarm-spec-"+ns), "SWARM_HEALTH_PORT="+port,
+		"SWARM_CONTROLLER_LEADER_ELECTION_NAMESPACE="+ns)
 	Eventually(code).WithContext(ctx).WithArguments(healthz, "").Should(Equal(http.StatusOK))
 	Expect(code(ctx, readyz, "")).To(Equal(http.StatusInternalServerError))
 	Expect(leaseHolder(ctx, ns)).To(BeEmpty())
@@ -182,7 +184,8 @@ func showCacheSyncTimeout(ctx SpecContext) {
 		rbacv1.PolicyRule{APIGroups: []string{"", "apps", "swarm.io", "coordination.k8s.io"}, Resources: []string{"*"}, Verbs: []string{"get"}})
 	session := startOperator(onlyNamespace(ns), "KUBECONFIG="+kubeconfigAs("swarm-spec-"+ns), "SWARM_CONTROLLER_CACHE_SYNC_TIMEOUT=1s")
 	Eventually(session).Should(gexec.Exit(1))
-	Expect(string(session.Err.Contents())).To(And(ContainSubstring("caches not synced within 1s: "), ContainSubstring("ConfigMap, "), ContainSubstring("Swarm, ")))
+	Expect(string(session.Err.Contents())).To(And(ContainSubstring("caches not synced within 1s: "), ContainSubstring("ConfigMap, "),
+		ContainSubstring("Swarm, ")))
 }
 
 // kubeconfigAs returns the kubeconfig of the cluster for another user.

@@ -35,7 +35,8 @@ func (s spreadEnvironment) label() string { return "spread.test/" + s.namespace 
 // operator runs one with admission. It leaves a workload alone no longer than necessary.
 func (s spreadEnvironment) operator(environment ...string) *gexec.Session {
 	GinkgoHelper()
-	settings := append(webhookSettings(s.namespace, s.port), "SWARM_NODE_LABELS_SPOT="+s.label()+"=spot", "SWARM_SPREAD_PROVISIONER=none", "SWARM_SPREAD_COOLDOWN=1s")
+	settings := append(webhookSettings(s.namespace, s.port), "SWARM_NODE_LABELS_SPOT="+s.label()+"=spot", "SWARM_SPREAD_PROVISIONER=none",
+		"SWARM_SPREAD_COOLDOWN=1s")
 	return startOperator(append(settings, environment...)...)
 }
 
@@ -43,7 +44,8 @@ func (s spreadEnvironment) operator(environment ...string) *gexec.Session {
 func (s spreadEnvironment) node(ctx context.Context, name, class string) *corev1.Node {
 	GinkgoHelper()
 	name = s.namespace + "-" + name
-	resources := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("32"), corev1.ResourceMemory: resource.MustParse("256Gi"), corev1.ResourcePods: resource.MustParse("250")}
+	resources := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("32"), corev1.ResourceMemory: resource.MustParse("256Gi"),
+		corev1.ResourcePods: resource.MustParse("250")}
 	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name, Annotations: map[string]string{"kwok.x-k8s.io/node": "fake"},
@@ -76,7 +78,8 @@ func (s spreadEnvironment) workload(name, percent string) *appsv1.Deployment {
 		Selector: &metav1.LabelSelector{MatchLabels: labels},
 		Template: corev1.PodTemplateSpec{
 			ObjectMeta: metav1.ObjectMeta{Labels: labels},
-			Spec:       corev1.PodSpec{TerminationGracePeriodSeconds: new(int64(0)), Containers: []corev1.Container{{Name: "any", Image: "localhost/any"}}},
+			Spec: corev1.PodSpec{TerminationGracePeriodSeconds: new(int64(0)),
+				Containers: []corev1.Container{{Name: "any", Image: "localhost/any"}}},
 		},
 	}}
 	if percent != "" {
@@ -168,7 +171,8 @@ func (s spreadEnvironment) podNodes(ctx context.Context, name string) ([]string,
 	return all, err
 }
 
-// creationTimes are when the pods of a workload were made, in order, by an operator that found all of them astray and has moved all of them.
+// creationTimes are when the pods of a workload were made, in order, by an operator that found all of them astray and has moved all of
+// them.
 func (s spreadEnvironment) creationTimes(ctx context.Context, name string, replicas int, environment ...string) []time.Time {
 	GinkgoHelper()
 	web := s.createUnspread(ctx, name, replicas)

@@ -51,7 +51,8 @@ func showAnnotationPrefix(ctx SpecContext) {
 	Expect(usual.readAnnotation(ctx, "web", v1alpha1.SpreadStatus)).To(BeEmpty())
 
 	Expect(usual.readAnnotation(ctx, "other", v1alpha1.SpreadStatus)).To(BeEmpty())
-	Eventually(usual.livePods).WithContext(ctx).WithArguments("other").Should(HaveExactElements(HaveField("Annotations", Not(HaveKey(v1alpha1.SpreadClass.Key(usual.prefix))))))
+	Eventually(usual.livePods).WithContext(ctx).WithArguments("other").Should(HaveExactElements(HaveField("Annotations",
+		Not(HaveKey(v1alpha1.SpreadClass.Key(usual.prefix))))))
 }
 
 func showReadOnly(ctx SpecContext) {

@@ -91,7 +91,8 @@ func expectRestored(ctx context.Context, object client.Object, kept []string, ig
 // status of an Agent concerns the controller of Swarms; it must not wake that of Agents.
 func expectNoReconcile(ctx context.Context, port, ns string) {
 	GinkgoHelper()
-	swarm, task, agent := objectAt(&v1alpha1.Swarm{}, ns, "ants"), objectAt(&v1alpha1.Task{}, ns, "quick"), objectAt(&v1alpha1.Agent{}, ns, "ants-worker-0")
+	swarm, task, agent := objectAt(&v1alpha1.Swarm{}, ns, "ants"), objectAt(&v1alpha1.Task{}, ns, "quick"), objectAt(&v1alpha1.Agent{}, ns,
+		"ants-worker-0")
 	expectNotWatched(ctx, port, "", func(value string) {
 		patchStatus(ctx, swarm, `{"status":{"selector":"`+value+`"}}`)
 		patchStatus(ctx, task, `{"status":{"message":"`+value+`"}}`)
@@ -114,8 +115,8 @@ func reconciles(ctx context.Context, port, label string) (float64, error) {
 	return series(ctx, port, "controller_runtime_reconcile_total", label)
 }
 
-// expectNotWatched changes statuses until that is followed by a second without a reconcile. Other reconciles may come in between, and do not
-// matter: if a change of a status caused one, there would be no such second.
+// expectNotWatched changes statuses until that is followed by a second without a reconcile. Other reconciles may come in between, and do
+// not matter: if a change of a status caused one, there would be no such second.
 func expectNotWatched(ctx context.Context, port, label string, change func(value string)) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
@@ -138,8 +139,8 @@ func objectAt[T client.Object](object T, ns, name string) T {
 	return object
 }
 
-// driftCheck is a swarm under an operator of its own, with the default configuration, whose status was changed by hand. No watch passes such
-// a change on, so only the periodic reconcile can find it.
+// driftCheck is a swarm under an operator of its own, with the default configuration, whose status was changed by hand. No watch passes
+// such a change on, so only the periodic reconcile can find it.
 type driftCheck struct {
 	session *gexec.Session
 	swarm   *v1alpha1.Swarm
@@ -184,7 +185,8 @@ func (d *driftCheck) expectRepaired(ctx context.Context) {
 	Expect(first).To(BeNumerically(">=", 0))
 	Expect(times[first].Sub(d.start)).To(BeNumerically("<=", 30*time.Second))
 	Expect(api.Delete(ctx, d.swarm)).To(Succeed())
-	Eventually(func(ctx context.Context) bool { return isDeleted(ctx, d.swarm) }).WithContext(ctx).Should(BeTrue(), "while its operator is there to let it go")
+	Eventually(func(ctx context.Context) bool { return isDeleted(ctx, d.swarm) }).WithContext(ctx).Should(BeTrue(),
+		"while its operator is there to let it go")
 }
 
 // reconcileTimes are the times at which a controller has reconciled, by a log at debug.

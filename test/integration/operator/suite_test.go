@@ -58,11 +58,13 @@ func TestOperator(t *testing.T) {
 
 var _ = BeforeSuite(func(ctx SpecContext) {
 	var err error
-	clusterConfig, err = clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(), nil).ClientConfig()
+	clusterConfig, err = clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(),
+		nil).ClientConfig()
 	Expect(err).NotTo(HaveOccurred())
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		admissionv1.AddToScheme, v1alpha1.AddToScheme, corev1.AddToScheme, appsv1.AddToScheme, authenticationv1.AddToScheme, coordinationv1.AddToScheme, rbacv1.AddToScheme, flowcontrolv1.AddToScheme,
+		admissionv1.AddToScheme, v1alpha1.AddToScheme, corev1.AddToScheme, appsv1.AddToScheme, authenticationv1.AddToScheme,
+		coordinationv1.AddToScheme, rbacv1.AddToScheme, flowcontrolv1.AddToScheme,
 	} {
 		Expect(add(scheme)).To(Succeed())
 	}
@@ -90,7 +92,8 @@ func startOperator(environment ...string) *gexec.Session {
 func programOf(home string, environment ...string) *gexec.Session {
 	GinkgoHelper()
 	command := exec.Command(fromRoot("bin", "swarm-operator"), "--namespace", home)
-	command.Env = append(os.Environ(), append([]string{"SWARM_METRICS_ENABLED=false", "SWARM_WEBHOOK_ENABLED=false", "SWARM_HEALTH_PORT=" + ports.Free(), "SWARM_LINK_PORT=" + linkPort, "SWARM_API_PORT=" + ports.Free()}, environment...)...)
+	command.Env = append(os.Environ(), append([]string{"SWARM_METRICS_ENABLED=false", "SWARM_WEBHOOK_ENABLED=false",
+		"SWARM_HEALTH_PORT=" + ports.Free(), "SWARM_LINK_PORT=" + linkPort, "SWARM_API_PORT=" + ports.Free()}, environment...)...)
 	session, err := gexec.Start(command, GinkgoWriter, GinkgoWriter)
 	Expect(err).NotTo(HaveOccurred(), "run `make build` first")
 	DeferCleanup(func() { session.Terminate().Wait(10 * time.Second) })

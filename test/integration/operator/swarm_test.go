@@ -36,18 +36,19 @@ var _ = Describe("A Swarm", Serial, func() {
 			"research-coordinator-0", "research-coder-0", "research-coder-1", "research-coder-2", "research-analyst-0", "research-analyst-1"))
 	})
 
-	It("[S10/owner-references] gets a workload for each type, owned by it like all of its objects, and says how far it is", func(ctx SpecContext) {
-		workloads := &appsv1.StatefulSetList{}
-		Expect(api.List(ctx, workloads, client.InNamespace(ns))).To(Succeed())
-		Expect(workloads.Items).To(HaveLen(3))
-		owned := ownedObjects(ctx, ns, v1alpha1.LabelSwarm)
-		Expect(owned).To(HaveLen(3+6+2), "workloads, Agents, the Service and the ConfigMap")
-		for _, object := range owned {
-			Expect(metav1.GetControllerOf(object)).To(HaveValue(And(
-				HaveField("Kind", "Swarm"), HaveField("UID", swarm.UID), HaveField("BlockOwnerDeletion", HaveValue(BeTrue())))), object.GetName())
-		}
-		Eventually(condition).WithContext(ctx).WithArguments(swarm).Should(Equal("0 of 6 agents are ready for work, 6 have a ready pod"))
-	})
+	It("[S10/owner-references] gets a workload for each type, owned by it like all of its objects, and says how far it is",
+		func(ctx SpecContext) {
+			workloads := &appsv1.StatefulSetList{}
+			Expect(api.List(ctx, workloads, client.InNamespace(ns))).To(Succeed())
+			Expect(workloads.Items).To(HaveLen(3))
+			owned := ownedObjects(ctx, ns, v1alpha1.LabelSwarm)
+			Expect(owned).To(HaveLen(3+6+2), "workloads, Agents, the Service and the ConfigMap")
+			for _, object := range owned {
+				Expect(metav1.GetControllerOf(object)).To(HaveValue(And(
+					HaveField("Kind", "Swarm"), HaveField("UID", swarm.UID), HaveField("BlockOwnerDeletion", HaveValue(BeTrue())))), object.GetName())
+			}
+			Eventually(condition).WithContext(ctx).WithArguments(swarm).Should(Equal("0 of 6 agents are ready for work, 6 have a ready pod"))
+		})
 
 	It("[S06/children] has Agents of its own, which name it, their type and what that offers", func(ctx SpecContext) {
 		list := &v1alpha1.AgentList{}
@@ -70,31 +71,34 @@ var _ = Describe("A Swarm", Serial, func() {
 			`{"swarm": "research", "topology": "star", "agents": ["research-coordinator-0", "research-coder-0", "research-analyst-0"]}`))
 	})
 
-	It("[S03/never-exceeds, S03/highest-ordinals-removed] never has more agents than maxAgents, and loses the last ones when that is lowered", func(ctx SpecContext) {
-		const most = 12
-		numbers := []*history.History[int]{
-			history.WatchAll(ctx, api, &v1alpha1.AgentList{}, ns, func(all map[string]*v1alpha1.Agent) int { return len(all) }),
-			history.WatchAll(ctx, api, &corev1.PodList{}, ns, func(all map[string]*corev1.Pod) int { return len(all) }),
-			history.WatchAll(ctx, api, &appsv1.StatefulSetList{}, ns, desiredReplicas),
-		}
-		change(ctx, swarm, func() { swarm.Spec.Replicas, swarm.Spec.Strategy = new(int32(50)), v1alpha1.SwarmBalanced })
-		for _, number := range numbers {
-			Eventually(number.List).WithContext(ctx).Should(ContainElement(most))
-		}
-		Eventually(condition).WithContext(ctx).WithArguments(swarm).Should(Equal("0 of 12 agents are ready for work, 12 have a ready pod"))
-		for _, number := range numbers {
-			Consistently(number.List).WithContext(ctx).WithTimeout(time.Second).Should(HaveEach(BeNumerically("<=", most)))
-		}
-		change(ctx, swarm, func() { swarm.Spec.MaxAgents = 3 })
-		Eventually(agents).WithContext(ctx).WithArguments(ns).Should(ConsistOf("research-coordinator-0", "research-coder-0", "research-analyst-0"))
-		Eventually(pods).WithContext(ctx).WithArguments(ns).Should(ConsistOf("research-coordinator-0", "research-coder-0", "research-analyst-0"))
-	})
+	It("[S03/never-exceeds, S03/highest-ordinals-removed] never has more agents than maxAgents, and loses the last ones when that is lowered",
+		func(ctx SpecContext) {
+			const most = 12
+			numbers := []*history.History[int]{
+				history.WatchAll(ctx, api, &v1alpha1.AgentList{}, ns, func(all map[string]*v1alpha1.Agent) int { return len(all) }),
+				history.WatchAll(ctx, api, &corev1.PodList{}, ns, func(all map[string]*corev1.Pod) int { return len(all) }),
+				history.WatchAll(ctx, api, &appsv1.StatefulSetList{}, ns, desiredReplicas),
+			}
+			change(ctx, swarm, func() { swarm.Spec.Replicas, swarm.Spec.Strategy = new(int32(50)), v1alpha1.SwarmBalanced })
+			for _, number := range numbers {
+				Eventually(number.List).WithContext(ctx).Should(ContainElement(most))
+			}
+			Eventually(condition).WithContext(ctx).WithArguments(swarm).Should(Equal("0 of 12 agents are ready for work, 12 have a ready pod"))
+			for _, number := range numbers {
+				Consistently(number.List).WithContext(ctx).WithTimeout(time.Second).Should(HaveEach(BeNumerically("<=", most)))
+			}
+			change(ctx, swarm, func() { swarm.Spec.MaxAgents = 3 })
+			Eventually(agents).WithContext(ctx).WithArguments(ns).Should(ConsistOf("research-coordinator-0", "research-coder-0",
+				"research-analyst-0"))
+			Eventually(pods).WithContext(ctx).WithArguments(ns).Should(ConsistOf("research-coordinator-0", "research-coder-0", "research-analyst-0"))
+		})
 
 	It("[S18/agent-recreated] restores at once what a user deletes or changes", func(ctx SpecContext) {
 		agent := &v1alpha1.Agent{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "research-coder-1"}}
 		Expect(api.Delete(ctx, agent)).To(Succeed())
 		began := time.Now()
-		Eventually(agents).WithContext(ctx).WithArguments(ns).WithTimeout(10*time.Second).Should(ContainElement(agent.Name), "and not when everything is looked at again, every 30 s")
+		Eventually(agents).WithContext(ctx).WithArguments(ns).WithTimeout(10*time.Second).Should(ContainElement(agent.Name),
+			"and not when everything is looked at again, every 30 s")
 		AddReportEntry("a deleted Agent is there again after", ReportEntryVisibilityAlways, fmt.Sprintf("%.1f s", time.Since(began).Seconds()))
 
 		workload := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "research-coder"}}
@@ -119,7 +123,8 @@ var _ = Describe("A Swarm", Serial, func() {
 
 	It("[S10/claims-deleted] [S10/claims-retained] leaves the volume claims that it is told to retain, and no others", func(ctx SpecContext) {
 		vault := newTeam(ns, "vault", 2)
-		vault.Spec.Agents = []v1alpha1.AgentType{storedAgentType("keeper", v1alpha1.StorageRetain), storedAgentType("loser", v1alpha1.StorageDelete)}
+		vault.Spec.Agents = []v1alpha1.AgentType{storedAgentType("keeper", v1alpha1.StorageRetain),
+			storedAgentType("loser", v1alpha1.StorageDelete)}
 		Expect(api.Create(ctx, vault)).To(Succeed())
 		Eventually(claims).WithContext(ctx).WithArguments(ns).Should(ConsistOf("state-vault-keeper-0", "state-vault-loser-0"))
 		Expect(api.Delete(ctx, vault)).To(Succeed())
@@ -242,7 +247,8 @@ func publishedDescription(ctx context.Context, ns string) (string, error) {
 func ownedObjects(ctx context.Context, ns, selector string) []client.Object {
 	GinkgoHelper()
 	var objects []client.Object
-	for _, list := range []client.ObjectList{&v1alpha1.AgentList{}, &appsv1.StatefulSetList{}, &corev1.ServiceList{}, &corev1.ConfigMapList{}} {
+	for _, list := range []client.ObjectList{&v1alpha1.AgentList{}, &appsv1.StatefulSetList{}, &corev1.ServiceList{},
+		&corev1.ConfigMapList{}} {
 		Expect(api.List(ctx, list, client.InNamespace(ns), &client.ListOptions{Raw: &metav1.ListOptions{LabelSelector: selector}})).To(Succeed())
 		Expect(meta.EachListItem(list, func(item runtime.Object) error {
 			objects = append(objects, item.(client.Object))
@@ -255,7 +261,8 @@ func ownedObjects(ctx context.Context, ns, selector string) []client.Object {
 // versions are the resource versions of everything that the operator writes.
 func versions(ctx context.Context, ns string) []string {
 	var result []string
-	for _, list := range []client.ObjectList{&v1alpha1.SwarmList{}, &v1alpha1.AgentList{}, &appsv1.StatefulSetList{}, &corev1.ServiceList{}, &corev1.ConfigMapList{}} {
+	for _, list := range []client.ObjectList{&v1alpha1.SwarmList{}, &v1alpha1.AgentList{}, &appsv1.StatefulSetList{}, &corev1.ServiceList{},
+		&corev1.ConfigMapList{}} {
 		if err := api.List(ctx, list, client.InNamespace(ns)); err != nil {
 			return []string{err.Error()}
 		}

@@ -61,7 +61,8 @@ var _ = Describe("A Swarm at work", Ordered, Serial, func() {
 
 	It("[S18/task-seen] [S14/three-controllers] gives a new task to an agent at once", func(ctx SpecContext) {
 		submit(ctx, swarm, "quick", taskOrder{})
-		Eventually(phaseOf(ns, "quick")).WithContext(ctx).WithTimeout(20*time.Second).Should(Equal(v1alpha1.TaskCompleted), "before anything is reconciled again by itself")
+		Eventually(phaseOf(ns, "quick")).WithContext(ctx).WithTimeout(20*time.Second).Should(Equal(v1alpha1.TaskCompleted),
+			"before anything is reconciled again by itself")
 		for _, controller := range []string{"swarm", "agent", "task"} {
 			Expect(series(ctx, metrics, "controller_runtime_reconcile_total", `controller="`+controller+`"`)).To(BeNumerically(">", 0), controller)
 		}
@@ -87,7 +88,8 @@ var _ = Describe("A Swarm at work", Ordered, Serial, func() {
 		seen := history.Watch(ctx, api, &v1alpha1.AgentList{}, agent, func(a *v1alpha1.Agent) v1alpha1.AgentPhase { return a.Status.Phase })
 		Expect(api.Delete(ctx, objectAt(&corev1.Pod{}, ns, agent.Name))).To(Succeed())
 		Eventually(linked.List).WithContext(ctx).Should(Equal([]string{"True Linked", "False LinkLost", "True Linked"}))
-		Eventually(seen.List).WithContext(ctx).Should(Equal([]v1alpha1.AgentPhase{v1alpha1.AgentRunning, v1alpha1.AgentPending, v1alpha1.AgentRunning}))
+		Eventually(seen.List).WithContext(ctx).Should(Equal([]v1alpha1.AgentPhase{v1alpha1.AgentRunning, v1alpha1.AgentPending,
+			v1alpha1.AgentRunning}))
 		Expect(api.Get(ctx, client.ObjectKeyFromObject(agent), agent)).To(Succeed())
 		Expect(agent.Status.PodUID).NotTo(Equal(pod))
 		Expect(agent.Status.LastHeartbeat.Time).To(BeTemporally(">=", heard.Time))
@@ -108,7 +110,8 @@ var _ = Describe("A Swarm at work", Ordered, Serial, func() {
 	It("[S30/events] is described by kubectl with conditions and events", func(ctx SpecContext) {
 		Eventually(testcluster.Kubectl).WithContext(ctx).WithArguments("describe", "--namespace", ns, "swarm/ants").Should(
 			MatchRegexp(`(?s)Conditions:.*Type:\s+Ready.*Events:.*Normal\s+Available\s.*all \d agents are ready for work`))
-		Expect(testcluster.MustKubectl(ctx, "describe", "--namespace", ns, "agent/ants-worker-0")).To(MatchRegexp(`(?s)Conditions:.*Type:\s+Linked.*Events:.*Normal\s+Linked\s`))
+		Expect(testcluster.MustKubectl(ctx, "describe", "--namespace", ns, "agent/ants-worker-0")).
+			To(MatchRegexp(`(?s)Conditions:.*Type:\s+Linked.*Events:.*Normal\s+Linked\s`))
 	})
 
 	It("[O12/status-only] is not reconciled because a status has changed", func(ctx SpecContext) {
@@ -143,7 +146,8 @@ var _ = Describe("A Swarm at work", Ordered, Serial, func() {
 		Eventually(phaseOf(ns, "brief")).WithContext(ctx).Should(Equal(v1alpha1.TaskCompleted))
 		Expect(api.Get(ctx, client.ObjectKeyFromObject(brief), brief)).To(Succeed())
 		expires := brief.Status.CompletionTime.Add(seconds * time.Second)
-		Eventually(func(ctx context.Context) bool { return isDeleted(ctx, brief) }).WithContext(ctx).WithTimeout(seconds*time.Second + 5*time.Second).Should(BeTrue())
+		Eventually(func(ctx context.Context) bool { return isDeleted(ctx, brief) }).WithContext(ctx).WithTimeout(seconds*time.Second +
+			5*time.Second).Should(BeTrue())
 		Expect(time.Now()).To(BeTemporally(">=", expires))
 		Expect(isDeleted(ctx, kept)).To(BeFalse())
 	})
@@ -164,10 +168,12 @@ var _ = Describe("A Swarm at work", Ordered, Serial, func() {
 
 		session = startOperator(settings...)
 		Eventually(agents.stopRequested).WithArguments("last").Should(BeTrue())
-		Consistently(isTerminating).WithContext(ctx).WithArguments(swarm).WithTimeout(time.Second).Should(BeTrue(), "the attempt has not ended yet")
+		Consistently(isTerminating).WithContext(ctx).WithArguments(swarm).WithTimeout(time.Second).Should(BeTrue(),
+			"the attempt has not ended yet")
 		Expect(serving(ctx, ns)).To(ConsistOf(before), "agents stay until they hold nothing")
 		shown := slices.DeleteFunc(phases.List(Default), func(phase v1alpha1.SwarmPhase) bool { return phase == "" }) // new, or wiped by a spec
-		Expect(slices.Compact(shown)).To(Equal([]v1alpha1.SwarmPhase{v1alpha1.SwarmPhaseInitializing, v1alpha1.SwarmPhaseRunning, v1alpha1.SwarmPhaseTerminating}))
+		Expect(slices.Compact(shown)).To(Equal([]v1alpha1.SwarmPhase{v1alpha1.SwarmPhaseInitializing, v1alpha1.SwarmPhaseRunning,
+			v1alpha1.SwarmPhaseTerminating}))
 
 		agents.release("last")
 		Eventually(func(ctx context.Context) bool { return isDeleted(ctx, swarm) }).WithContext(ctx).Should(BeTrue())

@@ -38,24 +38,26 @@ var _ = Describe("For one namespace", Serial, func() {
 		ours, theirs = newTenant(ctx), newTenant(ctx)
 	})
 
-	It("an admin of it installs the operator, which works there and nowhere else, and asks for nothing that it may not have", func(ctx SpecContext) {
-		began := time.Now()
-		session := ours.operator(ctx)
-		Eventually(leaseHolder).WithContext(ctx).WithArguments(ours.namespace).ShouldNot(BeEmpty())
-		swarm, untouched := sample(ctx, ours.namespace), sample(ctx, theirs.namespace)
-		Eventually(condition).WithContext(ctx).WithArguments(swarm).Should(ContainSubstring("6 have a ready pod"))
-		Eventually(expectWelcome).WithContext(ctx).WithArguments(ours.namespace, linkDestination(ctx, ours.namespace)).Should(Succeed())
-		pool(ctx, ours.namespace, v1alpha1.LayoutShared)
-		workers(ctx, ours.namespace)
-		Eventually(list).WithContext(ctx).WithArguments(ours.namespace, "lists").Should(ContainSubstring("worker-0:\n    jobs:\n      - a\n      - b\n"))
-		Expect(condition(ctx, untouched)).To(BeEmpty())
-		Expect(agents(ctx, theirs.namespace)).To(BeEmpty())
+	It("an admin of it installs the operator, which works there and nowhere else, and asks for nothing that it may not have",
+		func(ctx SpecContext) {
+			began := time.Now()
+			session := ours.operator(ctx)
+			Eventually(leaseHolder).WithContext(ctx).WithArguments(ours.namespace).ShouldNot(BeEmpty())
+			swarm, untouched := sample(ctx, ours.namespace), sample(ctx, theirs.namespace)
+			Eventually(condition).WithContext(ctx).WithArguments(swarm).Should(ContainSubstring("6 have a ready pod"))
+			Eventually(expectWelcome).WithContext(ctx).WithArguments(ours.namespace, linkDestination(ctx, ours.namespace)).Should(Succeed())
+			pool(ctx, ours.namespace, v1alpha1.LayoutShared)
+			workers(ctx, ours.namespace)
+			Eventually(list).WithContext(ctx).WithArguments(ours.namespace,
+				"lists").Should(ContainSubstring("worker-0:\n    jobs:\n      - a\n      - b\n"))
+			Expect(condition(ctx, untouched)).To(BeEmpty())
+			Expect(agents(ctx, theirs.namespace)).To(BeEmpty())
 
-		Expect(api.Delete(ctx, swarm)).To(Succeed())
-		Eventually(func(ctx context.Context) bool { return isDeleted(ctx, swarm) }).WithContext(ctx).Should(BeTrue())
-		Expect(string(session.Err.Contents())).NotTo(ContainSubstring("orbidden"))
-		Expect(ours.foreignRequests(began)).To(BeEmpty())
-	})
+			Expect(api.Delete(ctx, swarm)).To(Succeed())
+			Eventually(func(ctx context.Context) bool { return isDeleted(ctx, swarm) }).WithContext(ctx).Should(BeTrue())
+			Expect(string(session.Err.Contents())).NotTo(ContainSubstring("orbidden"))
+			Expect(ours.foreignRequests(began)).To(BeEmpty())
+		})
 
 	It("two operators stand side by side, and neither takes the agents of the other", func(ctx SpecContext) {
 		ours.operator(ctx)
@@ -109,7 +111,8 @@ var _ = Describe("For one namespace", Serial, func() {
 		Expect(err).NotTo(HaveOccurred())
 		bundle, err := publishedSwarmCA(ctx, ours.namespace)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(api.Delete(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: swarm.Namespace, Name: coder}}, client.GracePeriodSeconds(0))).To(Succeed())
+		Expect(api.Delete(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: swarm.Namespace, Name: coder}},
+			client.GracePeriodSeconds(0))).To(Succeed())
 		Eventually(func(ctx context.Context) error {
 			_, err := sendHello(ctx, credential{ours.namespace, old}, to, bundle)
 			return err
@@ -124,7 +127,8 @@ var _ = Describe("For one namespace", Serial, func() {
 		Eventually(func(ctx context.Context) (*metav1.Condition, error) {
 			err := api.Get(ctx, client.ObjectKeyFromObject(swarm), swarm)
 			return meta.FindStatusCondition(swarm.Status.Conditions, v1alpha1.ConditionDegraded), err
-		}).WithContext(ctx).Should(HaveValue(And(HaveField("Reason", string(v1alpha1.ReasonNotSupported)), HaveField("Message", ContainSubstring("controller.namespaces")))))
+		}).WithContext(ctx).Should(HaveValue(And(HaveField("Reason", string(v1alpha1.ReasonNotSupported)),
+			HaveField("Message", ContainSubstring("controller.namespaces")))))
 		Expect(string(session.Err.Contents())).To(ContainSubstring("spread is off"))
 	})
 
@@ -136,7 +140,8 @@ var _ = Describe("For one namespace", Serial, func() {
 		Eventually(func(ctx context.Context) (*metav1.Condition, error) {
 			err := api.Get(ctx, client.ObjectKeyFromObject(asked), asked)
 			return meta.FindStatusCondition(asked.Status.Conditions, v1alpha1.ConditionReady), err
-		}).WithContext(ctx).Should(HaveValue(And(HaveField("Reason", string(v1alpha1.ReasonNotSupported)), HaveField("Message", ContainSubstring("create another with Shared")))))
+		}).WithContext(ctx).Should(HaveValue(And(HaveField("Reason", string(v1alpha1.ReasonNotSupported)),
+			HaveField("Message", ContainSubstring("create another with Shared")))))
 		Expect(api.Delete(ctx, asked)).To(Succeed())
 		Eventually(func(ctx context.Context) bool { return isDeleted(ctx, asked) }).WithContext(ctx).Should(BeTrue())
 		pool(ctx, ours.namespace, v1alpha1.LayoutShared)
@@ -149,15 +154,19 @@ var _ = Describe("For one namespace", Serial, func() {
 		reader, stranger := token(ctx, ours.namespace, "reader"), token(ctx, ours.namespace, "stranger")
 		allowIn(ctx, ours.namespace, "reader", "swarms", "workerpools")
 		cameras(ctx, ours.namespace)
-		Eventually(window.mustGet).WithContext(ctx).WithArguments("/v1/pools?namespace="+ours.namespace, reader).Should(ContainSubstring(`"name":"cameras"`))
+		Eventually(window.mustGet).WithContext(ctx).WithArguments("/v1/pools?namespace="+ours.namespace,
+			reader).Should(ContainSubstring(`"name":"cameras"`))
 		Expect(window.mustRefuse(ctx, "/v1/pools?namespace="+ours.namespace, "no-token-at-all")).To(HavePrefix("401 "))
-		Expect(window.mustRefuse(ctx, "/v1/pools?namespace="+ours.namespace, stranger)).To(And(HavePrefix("403 "), ContainSubstring("system:serviceaccount:%s:stranger", ours.namespace)))
+		Expect(window.mustRefuse(ctx, "/v1/pools?namespace="+ours.namespace, stranger)).To(And(HavePrefix("403 "),
+			ContainSubstring("system:serviceaccount:%s:stranger", ours.namespace)))
 		Expect(window.mustRefuse(ctx, "/v1/pools", reader)).To(HavePrefix("403 "))
 		allowIn(ctx, theirs.namespace, "neighbour", "workerpools")
-		Expect(window.mustRefuse(ctx, "/v1/pools/"+theirs.namespace+"/cameras", token(ctx, theirs.namespace, "neighbour"))).To(And(HavePrefix("404 "), ContainSubstring("is not one of this operator's: "+ours.namespace)))
+		Expect(window.mustRefuse(ctx, "/v1/pools/"+theirs.namespace+"/cameras", token(ctx, theirs.namespace, "neighbour"))).
+			To(And(HavePrefix("404 "), ContainSubstring("is not one of this operator's: "+ours.namespace)))
 		allow(ctx, "swarm-spec", rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: ours.namespace, Name: "stranger"},
 			rbacv1.PolicyRule{APIGroups: []string{"swarm.io"}, Resources: []string{"workerpools"}, Verbs: []string{"list"}})
-		Eventually(window.mustGet).WithContext(ctx).WithArguments("/v1/pools", stranger).Should(ContainSubstring(`"namespace":"` + ours.namespace + `","name":"cameras"`))
+		Eventually(window.mustGet).WithContext(ctx).WithArguments("/v1/pools",
+			stranger).Should(ContainSubstring(`"namespace":"` + ours.namespace + `","name":"cameras"`))
 	})
 
 	It("metrics that are not open are for those who may get their path, by their own right to ask", func(ctx SpecContext) {
@@ -185,7 +194,8 @@ func (t tenant) account() string { return "system:serviceaccount:" + t.namespace
 // applyAdministratorPart is what an administrator does once.
 func applyAdministratorPart(ctx context.Context) {
 	GinkgoHelper()
-	output, err := exec.CommandContext(ctx, "kubectl", "apply", "--server-side", "--force-conflicts", "--kustomize", fromRoot("deploy", "kustomize", "envs", "namespaced", "cluster")).CombinedOutput()
+	output, err := exec.CommandContext(ctx, "kubectl", "apply", "--server-side", "--force-conflicts", "--kustomize",
+		fromRoot("deploy", "kustomize", "envs", "namespaced", "cluster")).CombinedOutput()
 	Expect(err).NotTo(HaveOccurred(), string(output))
 }
 
@@ -226,14 +236,16 @@ func (t tenant) applyOverlay(ctx context.Context, ns, env, changes string) {
 	Eventually(func(ctx context.Context) (string, error) { // until what was added to the ClusterRole admin is known
 		output, err := exec.CommandContext(ctx, "kubectl", "--as", t.user(), "apply", "--server-side", "--kustomize", folder).CombinedOutput()
 		return string(output), err
-	}).WithContext(ctx).WithTimeout(10 * time.Second).Should(ContainSubstring("rolebinding.rbac.authorization.k8s.io/swarm-operator serverside-applied"))
+	}).WithContext(ctx).WithTimeout(10 * time.Second).
+		Should(ContainSubstring("rolebinding.rbac.authorization.k8s.io/swarm-operator serverside-applied"))
 }
 
 // operator runs with the rights of the service account that the tenant has made, and is ready.
 func (t tenant) operator(ctx context.Context, settings ...string) *gexec.Session {
 	GinkgoHelper()
 	health, link := ports.Free(), ports.Free()
-	session := programOf(t.namespace, append([]string{"KUBECONFIG=" + t.kubeconfig(ctx), "SWARM_CONTROLLER_NAMESPACES=" + t.namespace, "SWARM_API_PORT=" + t.apiPort,
+	session := programOf(t.namespace, append([]string{"KUBECONFIG=" + t.kubeconfig(ctx), "SWARM_CONTROLLER_NAMESPACES=" + t.namespace,
+		"SWARM_API_PORT=" + t.apiPort,
 		"SWARM_HEALTH_PORT=" + health, "SWARM_LINK_PORT=" + link, "SWARM_LINK_ADDRESS=" + net.JoinHostPort("127.0.0.1", link)}, settings...)...)
 	Eventually(code).WithContext(ctx).WithArguments("http://127.0.0.1:"+health+"/readyz", "").Should(Equal(http.StatusOK))
 	return session
@@ -272,8 +284,8 @@ func (e auditRequest) String() string {
 	return fmt.Sprintf("%s %s: %d", e.Verb, e.RequestURI, e.ResponseStatus.Code)
 }
 
-// foreignRequests are the requests of a tenant's operator, since then, that were refused, or that were about something outside of its namespace
-// and of those that it was lent, beyond what the API server shows to every user.
+// foreignRequests are the requests of a tenant's operator, since then, that were refused, or that were about something outside of its
+// namespace and of those that it was lent, beyond what the API server shows to every user.
 func (t tenant) foreignRequests(since time.Time, borrowed ...string) []auditRequest {
 	GinkgoHelper()
 	all := t.auditRequests(since)
@@ -297,7 +309,8 @@ func (t tenant) auditRequests(since time.Time) []auditRequest {
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		var one auditRequest
-		if strings.Contains(lines.Text(), t.account()) && json.Unmarshal(lines.Bytes(), &one) == nil && one.User.Username == t.account() && one.Received.After(since) {
+		if strings.Contains(lines.Text(), t.account()) && json.Unmarshal(lines.Bytes(), &one) == nil && one.User.Username == t.account() &&
+			one.Received.After(since) {
 			result = append(result, one)
 		}
 	}

@@ -36,7 +36,8 @@ func webhookSettings(ns, port string) []string {
 	return []string{onlyNamespace(ns), "SWARM_WEBHOOK_ENABLED=true", "SWARM_WEBHOOK_PORT=" + port, linkAddress}
 }
 
-// registerWebhook has the API server ask at that port as the installed configuration does, about pods of one namespace, until the spec ends.
+// registerWebhook has the API server ask at that port as the installed configuration does, about pods of one namespace, until the spec
+// ends.
 func registerWebhook(ctx context.Context, ns, port string, bundle []byte) *admissionv1.MutatingWebhookConfiguration {
 	GinkgoHelper()
 	text, err := os.ReadFile(fromRoot("deploy", "kustomize", "operator", "admission.yaml"))
@@ -64,7 +65,8 @@ func trustedBundle(ctx context.Context, configuration *admissionv1.MutatingWebho
 
 // newStrayPod is a pod of a pool that there is not; with no pool, of none.
 func newStrayPod(ns, pool string) *corev1.Pod {
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "stray"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "any", Image: "localhost/any"}}}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "stray"},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "any", Image: "localhost/any"}}}}
 	if pool != "" {
 		pod.Labels = map[string]string{v1alpha1.LabelPool: pool}
 	}
@@ -179,7 +181,8 @@ var _ = Describe("The webhook", Serial, func() {
 		Eventually(trustedBundle).WithContext(ctx).WithArguments(configuration).ShouldNot(Equal(old))
 		began := time.Now()
 		Eventually(createStrayPod).WithContext(ctx).WithArguments(ns).Should(MatchError(ContainSubstring(noPool)))
-		AddReportEntry("after a new bundle the webhook answers again in", ReportEntryVisibilityAlways, fmt.Sprintf("%.1f s", time.Since(began).Seconds()))
+		AddReportEntry("after a new bundle the webhook answers again in", ReportEntryVisibilityAlways,
+			fmt.Sprintf("%.1f s", time.Since(began).Seconds()))
 	})
 
 	It("[K13/standby-serves, R15/webhook-by-all] is served by a standby as well", func(ctx SpecContext) {
@@ -195,7 +198,8 @@ var _ = Describe("The webhook", Serial, func() {
 	It("fails only pods that name a pool, and readyz reports whether it is there", func(ctx SpecContext) {
 		ns, port, health := namespace(ctx, nil), ports.Free(), ports.Free()
 		registerWebhook(ctx, ns, port, nil)
-		Eventually(createStrayPod).WithContext(ctx).WithArguments(ns).Should(MatchError(ContainSubstring("failed calling webhook")), "while there is no answer")
+		Eventually(createStrayPod).WithContext(ctx).WithArguments(ns).Should(MatchError(ContainSubstring("failed calling webhook")),
+			"while there is no answer")
 		Expect(api.Create(ctx, newStrayPod(ns, ""), client.DryRunAll)).To(Succeed())
 
 		startOperator(append(webhookSettings(ns, port), "SWARM_HEALTH_PORT="+health)...)
@@ -229,7 +233,8 @@ func beginReview(ctx context.Context, port string) net.Conn {
 	connection, err := dialer.DialContext(ctx, "tcp", "127.0.0.1:"+port)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { _ = connection.Close() }) // the spec may have closed it
-	_, err = fmt.Fprint(connection, "POST /pods HTTP/1.1\r\nHost: webhook\r\nContent-Type: application/json\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n")
+	_, err = fmt.Fprint(connection,
+		"POST /pods HTTP/1.1\r\nHost: webhook\r\nContent-Type: application/json\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n")
 	Expect(err).NotTo(HaveOccurred())
 	line, err := bufio.NewReader(connection).ReadString('\n')
 	Expect(err).NotTo(HaveOccurred())

@@ -22,7 +22,8 @@ func showWebhookURL(ctx SpecContext) {
 	installation := registerWebhook(ctx, ns, port, nil)
 	refused := startOperator(registering...)
 	Eventually(refused).WithContext(ctx).Should(gexec.Exit(1))
-	Expect(refused.Err.Contents()).To(ContainSubstring("belongs to an installed operator: remove it with `make uninstall`, or run beside it with webhook.url set to"))
+	Expect(refused.Err.Contents()).
+		To(ContainSubstring("belongs to an installed operator: remove it with `make uninstall`, or run beside it with webhook.url set to"))
 	version := installation.ResourceVersion
 	Expect(api.Get(ctx, client.ObjectKeyFromObject(installation), installation)).To(Succeed())
 	Expect(installation.ResourceVersion).To(Equal(version), "the installation's configuration is as it was")

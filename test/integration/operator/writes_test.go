@@ -32,7 +32,8 @@ var _ = Describe("The operator", Serial, func() {
 			return 0
 		}
 		work := runAgents(ctx, ns)
-		session := startOperator(proxyKubeconfigSetting(ctx, rename), onlyNamespace(ns), linkAddress, "SWARM_CONTROLLER_RESYNC_PERIOD=5s", "SWARM_LOGGING_LEVEL=debug")
+		session := startOperator(proxyKubeconfigSetting(ctx, rename), onlyNamespace(ns), linkAddress, "SWARM_CONTROLLER_RESYNC_PERIOD=5s",
+			"SWARM_LOGGING_LEVEL=debug")
 		swarm := newTeam(ns, "ants", size)
 		Expect(api.Create(ctx, swarm)).To(Succeed())
 		testcluster.MustKubectl(ctx, "wait", "--namespace", ns, "swarm/ants", "--for=condition=Ready", "--timeout=60s")

@@ -19,7 +19,8 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// A stage is a namespace with objects of its tenant, and the account of an operator that RBAC allows everything. Nothing that it writes is stored.
+// A stage is a namespace with objects of its tenant, and the account of an operator that RBAC allows everything. Nothing that it writes is
+// stored.
 type fenceEnvironment struct {
 	account           client.Client
 	operatorNamespace string // of the account
@@ -37,7 +38,8 @@ func newFenceEnvironment(ctx context.Context) fenceEnvironment {
 	createAsUser(ctx, deploymentIn(s.namespace))
 	createAsUser(ctx, statefulSetIn(s.namespace))
 	createAsUser(ctx, &corev1.ConfigMap{ObjectMeta: s.metaFor("settings"), Data: map[string]string{"one": "1", "two": "2"}})
-	createAsUser(ctx, &corev1.Service{ObjectMeta: s.metaFor("web"), Spec: corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, Selector: template().Labels}})
+	createAsUser(ctx, &corev1.Service{ObjectMeta: s.metaFor("web"),
+		Spec: corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, Selector: template().Labels}})
 	s.pod = &corev1.Pod{ObjectMeta: s.metaFor("worker"), Spec: template().Spec}
 	s.pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "policies.suite.swarm.io/never"}}
 	createAsUser(ctx, s.pod)
@@ -146,21 +148,25 @@ var _ = Describe("The account of the operator", Ordered, ContinueOnFailure, func
 
 	BeforeAll(func(ctx SpecContext) { s = newFenceEnvironment(ctx) })
 
-	DescribeTable("is refused outside its work, whatever RBAC allows [X04/operator-refused]", func(ctx SpecContext, write request, why string) {
-		Expect(write(ctx, s)).To(MatchError(And(ContainSubstring("operator-fence.swarm.io"), ContainSubstring(why))))
-	},
+	DescribeTable("is refused outside its work, whatever RBAC allows [X04/operator-refused]",
+		func(ctx SpecContext, write request, why string) {
+			Expect(write(ctx, s)).To(MatchError(And(ContainSubstring("operator-fence.swarm.io"), ContainSubstring(why))))
+		},
 		Entry("to create a Deployment",
-			createRequest(func(s fenceEnvironment) client.Object { return deploymentIn(s.operatorNamespace) }), "never writes this: CREATE deployments.apps"),
+			createRequest(func(s fenceEnvironment) client.Object { return deploymentIn(s.operatorNamespace) }),
+			"never writes this: CREATE deployments.apps"),
 		Entry("to create a pod",
 			createRequest(func(s fenceEnvironment) client.Object {
 				return &corev1.Pod{ObjectMeta: s.metaFor("new"), Spec: template().Spec}
 			}), "never writes this: CREATE pods"),
 		Entry("to bind a role", createRequest(func(s fenceEnvironment) client.Object {
-			return &rbacv1.RoleBinding{ObjectMeta: s.metaFor("new"), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "edit"}}
+			return &rbacv1.RoleBinding{ObjectMeta: s.metaFor("new"), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole",
+				Name: "edit"}}
 		}), "never writes this: CREATE rolebindings.rbac.authorization.k8s.io"),
 		Entry("to delete a ConfigMap", deleteRequest(settings, true), "never writes this: DELETE configmaps"),
 		Entry("to change a namespace",
-			patchRequest(func(ns string) client.Object { return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}} }, `{"metadata": {"labels": {"a": "b"}}}`), "never writes this: UPDATE namespaces"),
+			patchRequest(func(ns string) client.Object { return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}} },
+				`{"metadata": {"labels": {"a": "b"}}}`), "never writes this: UPDATE namespaces"),
 
 		Entry("to write in kube-system",
 			patchRequest(rootCA, `{"metadata": {"labels": {"swarm.io/pool": "p"}}, "data": {"one": "1"}}`), "begins with kube-"),
@@ -186,7 +192,8 @@ var _ = Describe("The account of the operator", Ordered, ContinueOnFailure, func
 		Entry("to label a StatefulSet as that of a Swarm",
 			patchRequest(statefulSet, `{"metadata": {"labels": {"swarm.io/swarm": "ants"}}}`), "StatefulSets of a Swarm"),
 		Entry("to give a StatefulSet to a Swarm",
-			patchRequest(statefulSet, `{"metadata": {"ownerReferences": [{"apiVersion": "swarm.io/v1alpha1", "kind": "Swarm", "name": "ants", "uid": "any", "controller": true}]}}`), "StatefulSets of a Swarm"),
+			patchRequest(statefulSet,
+				`{"metadata": {"ownerReferences": [{"apiVersion": "swarm.io/v1alpha1", "kind": "Swarm", "name": "ants", "uid": "any", "controller": true}]}}`), "StatefulSets of a Swarm"),
 		Entry("to delete a StatefulSet", deleteRequest(statefulSet, true), "StatefulSets of a Swarm"),
 
 		Entry("to change the image of a pod",
@@ -201,11 +208,13 @@ var _ = Describe("The account of the operator", Ordered, ContinueOnFailure, func
 
 		Entry("to write a ConfigMap of others", patchRequest(settings, `{"data": {"one": "3"}}`), "labels with their WorkerPool"),
 		Entry("to take more than one key of a ConfigMap",
-			patchRequest(settings, `{"metadata": {"labels": {"swarm.io/pool": "p"}}, "data": {"one": "3", "three": "3"}}`), "labels with their WorkerPool"),
+			patchRequest(settings, `{"metadata": {"labels": {"swarm.io/pool": "p"}}, "data": {"one": "3", "three": "3"}}`),
+			"labels with their WorkerPool"),
 		Entry("to take a key out of a ConfigMap",
 			patchRequest(settings, `{"metadata": {"labels": {"swarm.io/pool": "p"}}, "data": {"one": null}}`), "labels with their WorkerPool"),
 		Entry("to make a ConfigMap without an owner",
-			createRequest(func(s fenceEnvironment) client.Object { return &corev1.ConfigMap{ObjectMeta: s.metaFor("new")} }), "labels with their WorkerPool"),
+			createRequest(func(s fenceEnvironment) client.Object { return &corev1.ConfigMap{ObjectMeta: s.metaFor("new")} }),
+			"labels with their WorkerPool"),
 		Entry("to make a ConfigMap with its CA elsewhere",
 			createRequest(func(s fenceEnvironment) client.Object {
 				return &corev1.ConfigMap{ObjectMeta: s.metaFor("swarm-operator-ca")}
@@ -217,12 +226,14 @@ var _ = Describe("The account of the operator", Ordered, ContinueOnFailure, func
 		Entry("to write a Secret elsewhere",
 			createRequest(func(s fenceEnvironment) client.Object { return secret(s, s.namespace, "swarm-operator-link") }), "Secret of the link"),
 		Entry("to write a Lease of another name",
-			createRequest(func(s fenceEnvironment) client.Object { return &coordinationv1.Lease{ObjectMeta: s.metaFor("other")} }), "Lease by which it leads"),
+			createRequest(func(s fenceEnvironment) client.Object { return &coordinationv1.Lease{ObjectMeta: s.metaFor("other")} }),
+			"Lease by which it leads"),
 		Entry("to change the spec of a Swarm", patchRequest(swarm, `{"spec": {"maxAgents": 5}}`), "metadata of a Swarm"),
 		Entry("to make a WorkerPool without an owner",
 			createRequest(func(s fenceEnvironment) client.Object { return poolIn(s.namespace, 0) }), "WorkerPools of labelled StatefulSets"),
 		Entry("to make an Agent without an owner", createRequest(func(s fenceEnvironment) client.Object {
-			return &v1alpha1.Agent{ObjectMeta: s.metaFor("new"), Spec: v1alpha1.AgentSpec{SwarmRef: v1alpha1.SwarmReference{Name: "ants"}, Type: "worker", Slots: 1}}
+			return &v1alpha1.Agent{ObjectMeta: s.metaFor("new"), Spec: v1alpha1.AgentSpec{SwarmRef: v1alpha1.SwarmReference{Name: "ants"},
+				Type: "worker", Slots: 1}}
 		}), "Agents of a Swarm"),
 
 		Entry("to send pods elsewhere", registrationRequest(func(c *admissionv1.MutatingWebhookConfiguration) {
@@ -252,18 +263,22 @@ var _ = Describe("The account of the operator", Ordered, ContinueOnFailure, func
 		Entry("evicts a pod by its UID", evictRequest(uidOf)),
 		Entry("deletes a pod by its UID", deleteRequest(worker, true)),
 		Entry("takes over one key of a ConfigMap",
-			patchRequest(settings, `{"metadata": {"labels": {"swarm.io/pool": "p"}, "annotations": {"swarm.io/fence": "1"}}, "data": {"one": "3"}}`)),
+			patchRequest(settings,
+				`{"metadata": {"labels": {"swarm.io/pool": "p"}, "annotations": {"swarm.io/fence": "1"}}, "data": {"one": "3"}}`)),
 		Entry("adds one key to a ConfigMap",
 			patchRequest(settings, `{"metadata": {"labels": {"swarm.io/pool": "p"}}, "data": {"config.yml": "3"}}`)),
 		Entry("makes the Service of a Swarm", createRequest(func(s fenceEnvironment) client.Object {
-			return &corev1.Service{ObjectMeta: s.ownedMeta("ants", "Swarm", "swarm.io/v1alpha1"), Spec: corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone}}
+			return &corev1.Service{ObjectMeta: s.ownedMeta("ants", "Swarm", "swarm.io/v1alpha1"),
+				Spec: corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone}}
 		})),
 		Entry("makes the WorkerPool of a labelled StatefulSet", createRequest(func(s fenceEnvironment) client.Object {
 			made := poolIn(s.namespace, 1)
 			made.Spec.Replicas, made.ObjectMeta = nil, s.ownedMeta("streams", "StatefulSet", "apps/v1")
 			return made
 		})),
-		Entry("makes the Secret of the link", createRequest(func(s fenceEnvironment) client.Object { return secret(s, s.operatorNamespace, "swarm-operator-link") })),
+		Entry("makes the Secret of the link", createRequest(func(s fenceEnvironment) client.Object {
+			return secret(s, s.operatorNamespace, "swarm-operator-link")
+		})),
 		Entry("makes the ConfigMap with its CA", createRequest(func(s fenceEnvironment) client.Object {
 			meta := s.metaFor("swarm-operator-ca")
 			meta.Namespace = s.operatorNamespace
@@ -275,20 +290,23 @@ var _ = Describe("The account of the operator", Ordered, ContinueOnFailure, func
 			})),
 		Entry("says in kube-system what happened", createRequest(func(fenceEnvironment) client.Object {
 			return &eventsv1.Event{
-				ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "policies-suite"}, EventTime: metav1.NowMicro(), Type: "Normal", Reason: "Any", Action: "Any",
-				ReportingController: "swarm.io/any", ReportingInstance: "any", Regarding: corev1.ObjectReference{Kind: "Swarm", Namespace: metav1.NamespaceSystem, Name: "any"},
+				ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "policies-suite"}, EventTime: metav1.NowMicro(), Type: "Normal",
+				Reason: "Any", Action: "Any",
+				ReportingController: "swarm.io/any", ReportingInstance: "any",
+				Regarding: corev1.ObjectReference{Kind: "Swarm", Namespace: metav1.NamespaceSystem, Name: "any"},
 			}
 		})),
-		Entry("gives its webhooks a CA, and the one of spread its namespaces", registrationRequest(func(c *admissionv1.MutatingWebhookConfiguration) {
-			for n := range c.Webhooks {
-				c.Webhooks[n].ClientConfig.CABundle = []byte("any")
-			}
-			c.Webhooks[1].Rules = []admissionv1.RuleWithOperations{{
-				Operations: []admissionv1.OperationType{admissionv1.Create},
-				Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
-			}}
-			c.Webhooks[1].NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
-		})),
+		Entry("gives its webhooks a CA, and the one of spread its namespaces",
+			registrationRequest(func(c *admissionv1.MutatingWebhookConfiguration) {
+				for n := range c.Webhooks {
+					c.Webhooks[n].ClientConfig.CABundle = []byte("any")
+				}
+				c.Webhooks[1].Rules = []admissionv1.RuleWithOperations{{
+					Operations: []admissionv1.OperationType{admissionv1.Create},
+					Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
+				}}
+				c.Webhooks[1].NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
+			})),
 	)
 
 	It("is the only one that the fence is for", func(ctx SpecContext) {

@@ -74,7 +74,8 @@ var _ = Describe("The operator does its work under both policies", Ordered, Cont
 
 	It("a pool takes over a ConfigMap, shares out its jobs, scales, and replaces workers whose list changes", func(ctx SpecContext) {
 		runWorkers(ctx, ns)
-		createAsUser(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "w-config"}, Data: map[string]string{"mine": "1", "config.yml": "old"}})
+		createAsUser(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "w-config"},
+			Data: map[string]string{"mine": "1", "config.yml": "old"}})
 		set := statefulSetIn(ns)
 		set.Spec.Template = fakeworkers.Template(map[string]string{"app": "w"}, "w-config")
 		createAsUser(ctx, set)
@@ -96,7 +97,8 @@ var _ = Describe("The operator does its work under both policies", Ordered, Cont
 	It("a pool of a Deployment gives its workers slots", func(ctx SpecContext) {
 		runWorkers(ctx, ns)
 		workers := deploymentIn(ns)
-		workers.Name, workers.Spec.Replicas, workers.Spec.Template = "w", new(int32(2)), fakeworkers.Template(map[string]string{"app": "w"}, "w-config")
+		workers.Name, workers.Spec.Replicas, workers.Spec.Template = "w", new(int32(2)), fakeworkers.Template(map[string]string{"app": "w"},
+			"w-config")
 		createAsUser(ctx, workers)
 		pool := poolIn(ns, 0)
 		pool.Spec.Workers.Kind, pool.Spec.Jobs = v1alpha1.WorkloadDeployment, []v1alpha1.Job{{Name: "a"}, {Name: "b"}}
@@ -110,7 +112,8 @@ var _ = Describe("The operator does its work under both policies", Ordered, Cont
 		set.Labels = map[string]string{v1alpha1.LabelPool: "labelled"}
 		createAsUser(ctx, set)
 		pool := &v1alpha1.WorkerPool{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "labelled"}}
-		Eventually(func(ctx context.Context) error { return api.Get(ctx, client.ObjectKeyFromObject(pool), pool) }).WithContext(ctx).Should(Succeed())
+		Eventually(func(ctx context.Context) error { return api.Get(ctx, client.ObjectKeyFromObject(pool), pool) }).WithContext(ctx).
+			Should(Succeed())
 		Expect(api.Patch(ctx, set, merge(`{"metadata": {"labels": {"swarm.io/pool": null}}}`))).To(Succeed())
 		Eventually(isDeleted).WithContext(ctx).WithArguments(pool).Should(BeTrue())
 	})
@@ -122,7 +125,8 @@ var _ = Describe("The operator does its work under both policies", Ordered, Cont
 		Eventually(func(g Gomega) {
 			g.Expect(api.Get(ctx, client.ObjectKeyFromObject(workload), workload)).To(Succeed())
 			g.Expect(workload.Annotations).To(HaveKey("swarm.io/spread-status"))
-			g.Expect(testcluster.MustKubectl(ctx, "get", "mutatingwebhookconfigurations", "swarm-operator", "--output=jsonpath={.webhooks[1]}")).To(And(ContainSubstring("caBundle"), ContainSubstring(ns)))
+			g.Expect(testcluster.MustKubectl(ctx, "get", "mutatingwebhookconfigurations", "swarm-operator", "--output=jsonpath={.webhooks[1]}")).
+				To(And(ContainSubstring("caBundle"), ContainSubstring(ns)))
 		}).WithContext(ctx).Should(Succeed())
 	})
 })
@@ -132,7 +136,8 @@ func startOperator(ctx context.Context) {
 	GinkgoHelper()
 	link, health := ports.Free(), ports.Free()
 	command := exec.Command(testcluster.FromRoot("bin", "swarm-operator"), "--namespace", operatorNamespace)
-	command.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig(ctx), `SWARM_CONTROLLER_NAMESPACE_SELECTOR={matchLabels: {`+suiteLabel+`: "true"}}`,
+	command.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig(ctx),
+		`SWARM_CONTROLLER_NAMESPACE_SELECTOR={matchLabels: {`+suiteLabel+`: "true"}}`,
 		"SWARM_WEBHOOK_PORT="+webhookPort, "SWARM_LINK_PORT="+link, "SWARM_LINK_ADDRESS=127.0.0.1:"+link, "SWARM_HEALTH_PORT="+health,
 		"SWARM_API_PORT="+ports.Free(), "SWARM_METRICS_ENABLED=false",
 		"SWARM_CONTROLLER_LEADER_ELECTION_LEASE_DURATION=2m", "SWARM_LINK_AGENT_LEASE=5m") // on a machine that is busy with other suites
@@ -162,8 +167,8 @@ func kubeconfig(ctx context.Context) string {
 	return path
 }
 
-// refusedRequests are the requests of the operator that were refused since then, by RBAC or by a policy. What it writes into the namespace of a former
-// spec, which is being deleted, may be refused.
+// refusedRequests are the requests of the operator that were refused since then, by RBAC or by a policy. What it writes into the namespace
+// of a former spec, which is being deleted, may be refused.
 func refusedRequests(since time.Time) []audit.Request {
 	GinkgoHelper()
 	requests, err := audit.Requests("swarm-operator/")
@@ -189,7 +194,8 @@ func refusedRequests(since time.Time) []audit.Request {
 func runAgents(ctx context.Context, ns string) {
 	GinkgoHelper()
 	done := agent.HandlerFunc(func(context.Context, agent.Task, agent.Report) (any, error) { return nil, nil })
-	agents, err := fakeagents.Start(context.WithoutCancel(ctx), cluster.Config, fakeagents.Options{Namespace: ns, Handler: done, Log: logger()})
+	agents, err := fakeagents.Start(context.WithoutCancel(ctx), cluster.Config,
+		fakeagents.Options{Namespace: ns, Handler: done, Log: logger()})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(agents.Stop)
 }

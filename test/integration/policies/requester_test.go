@@ -45,7 +45,8 @@ func swarmIn(ns string) *v1alpha1.Swarm {
 func poolIn(ns string, sources int) *v1alpha1.WorkerPool {
 	pool := &v1alpha1.WorkerPool{
 		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "streams"},
-		Spec:       v1alpha1.WorkerPoolSpec{Workers: v1alpha1.WorkloadReference{Kind: v1alpha1.WorkloadStatefulSet, Name: "w"}, Replicas: new(int32(2))},
+		Spec: v1alpha1.WorkerPoolSpec{Workers: v1alpha1.WorkloadReference{Kind: v1alpha1.WorkloadStatefulSet, Name: "w"},
+			Replicas: new(int32(2))},
 	}
 	for n := range sources {
 		key := v1alpha1.ConfigMapKey{Name: fmt.Sprintf("jobs-%d", n), Key: "jobs"}
@@ -72,10 +73,11 @@ var _ = Describe("Who asks", func() {
 
 	BeforeEach(func(ctx SpecContext) { ns = namespace(ctx) })
 
-	DescribeTable("is refused without the right that the operator would use", func(ctx SpecContext, object func(string) client.Object, rights []right, why string) {
-		err := newAuthor(ctx, ns, rights...).Create(ctx, object(ns), client.DryRunAll)
-		Expect(err).To(MatchError(And(ContainSubstring("requester.swarm.io"), ContainSubstring(why), ContainSubstring(ns))))
-	},
+	DescribeTable("is refused without the right that the operator would use",
+		func(ctx SpecContext, object func(string) client.Object, rights []right, why string) {
+			err := newAuthor(ctx, ns, rights...).Create(ctx, object(ns), client.DryRunAll)
+			Expect(err).To(MatchError(And(ContainSubstring("requester.swarm.io"), ContainSubstring(why), ContainSubstring(ns))))
+		},
 		Entry("for a Swarm, to create pods [X04/user-refused]", swarm, withoutNth(forSwarm, 0), "may not create pods"),
 		Entry("for a Swarm, to create StatefulSets", swarm, withoutNth(forSwarm, 1), "may not create statefulsets"),
 		Entry("for a Swarm, to create Services", swarm, withoutNth(forSwarm, 2), "may not create services"),
@@ -95,9 +97,10 @@ var _ = Describe("Who asks", func() {
 		Entry("for a task, to get the ConfigMap of its items", taskOfItems, forTask, "may not get each of the configmaps input, items"),
 	)
 
-	DescribeTable("passes with just the rights that the operator would use", func(ctx SpecContext, object func(string) client.Object, rights []right) {
-		Expect(newAuthor(ctx, ns, rights...).Create(ctx, object(ns), client.DryRunAll)).To(Succeed())
-	},
+	DescribeTable("passes with just the rights that the operator would use",
+		func(ctx SpecContext, object func(string) client.Object, rights []right) {
+			Expect(newAuthor(ctx, ns, rights...).Create(ctx, object(ns), client.DryRunAll)).To(Succeed())
+		},
 		Entry("for a Swarm", swarm, forSwarm),
 		Entry("for a pool, of the names alone", pool, forPool),
 		Entry("for a pool, to update scale instead of patching it",
@@ -113,7 +116,8 @@ var _ = Describe("Who asks", func() {
 		stored := swarmIn(ns)
 		Expect(api.Create(ctx, stored)).To(Succeed())
 		poor := newAuthor(ctx, ns)
-		Expect(poor.Patch(ctx, stored.DeepCopy(), merge(`{"metadata": {"labels": {"team": "a"}, "annotations": {"swarm.io/paused": "true"}}}`))).To(Succeed())
+		Expect(poor.Patch(ctx, stored.DeepCopy(), merge(`{"metadata": {"labels": {"team": "a"}, "annotations": {"swarm.io/paused": "true"}}}`))).
+			To(Succeed())
 		Expect(poor.Patch(ctx, stored.DeepCopy(), merge(`{"spec": {"maxAgents": 3}}`))).To(MatchError(ContainSubstring("may not create pods")))
 		Expect(newAuthor(ctx, ns, forSwarm...).Patch(ctx, stored.DeepCopy(), merge(`{"spec": {"maxAgents": 3}}`))).To(Succeed())
 	})
@@ -121,7 +125,8 @@ var _ = Describe("Who asks", func() {
 	It("may scale and report with the rights to these alone, as an autoscaler does", func(ctx SpecContext) {
 		stored := poolIn(ns, 0)
 		Expect(api.Create(ctx, stored)).To(Succeed())
-		scaler := holder(ctx, ns, right{verb: "patch", group: "swarm.io", resource: "workerpools/scale"}, right{verb: "patch", group: "swarm.io", resource: "workerpools/status"})
+		scaler := holder(ctx, ns, right{verb: "patch", group: "swarm.io", resource: "workerpools/scale"},
+			right{verb: "patch", group: "swarm.io", resource: "workerpools/status"})
 		size := client.WithSubResourceBody(&autoscalingv1.Scale{})
 		Expect(scaler.SubResource("scale").Patch(ctx, stored.DeepCopy(), merge(`{"spec": {"replicas": 5}}`), size)).To(Succeed())
 		Expect(scaler.Status().Patch(ctx, stored.DeepCopy(), merge(`{"status": {"size": 5}}`))).To(Succeed())
@@ -133,11 +138,13 @@ var _ = Describe("Who asks", func() {
 		awaitCollector(ctx, ns)
 		left, gone := poolIn(ns, 1), poolIn(ns, 1)
 		gone.Name = "gone"
-		for pool, policy := range map[*v1alpha1.WorkerPool]metav1.DeletionPropagation{left: metav1.DeletePropagationOrphan, gone: metav1.DeletePropagationForeground} {
+		for pool, policy := range map[*v1alpha1.WorkerPool]metav1.DeletionPropagation{left: metav1.DeletePropagationOrphan,
+			gone: metav1.DeletePropagationForeground} {
 			owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "owner-of-" + pool.Name}}
 			Expect(api.Create(ctx, owner)).To(Succeed())
 			pool.Finalizers = []string{"policies.suite.swarm.io/stay"}
-			pool.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID, BlockOwnerDeletion: new(true)}}
+			pool.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID,
+				BlockOwnerDeletion: new(true)}}
 			Expect(api.Create(ctx, pool)).To(Succeed())
 			Expect(api.Delete(ctx, owner, client.PropagationPolicy(policy))).To(Succeed())
 		}
@@ -158,7 +165,8 @@ var _ = Describe("Who asks", func() {
 func awaitCollector(ctx context.Context, ns string) {
 	GinkgoHelper()
 	orphan := poolIn(ns, 0)
-	orphan.Name, orphan.OwnerReferences = "orphan", []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "missing", UID: "missing"}}
+	orphan.Name, orphan.OwnerReferences = "orphan", []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "missing",
+		UID: "missing"}}
 	createAsUser(ctx, orphan)
 	Eventually(isDeleted).WithContext(ctx).WithArguments(orphan).Should(BeTrue())
 }

@@ -1,6 +1,6 @@
-// Package policies proves deploy/kustomize/components/policies on a real API server: what users may ask of the operator, what the account of the
-// operator may write, and that the operator does all its work within that. The operator runs as a program with the token of its own service
-// account; the rest of the installation is what deploy/kustomize makes of another namespace. Pods are on simulated nodes.
+// Package policies proves deploy/kustomize/components/policies on a real API server: what users may ask of the operator, what the account
+// of the operator may write, and that the operator does all its work within that. The operator runs as a program with the token of its own
+// service account; the rest of the installation is what deploy/kustomize makes of another namespace. Pods are on simulated nodes.
 package policies
 
 import (
@@ -55,14 +55,15 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	overlay := installation()
 	testcluster.MustKubectl(ctx, "apply", "--server-side", "--force-conflicts", "--kustomize", overlay)
 	DeferCleanup(func(ctx SpecContext) {
-		testcluster.MustKubectl(ctx, "delete", "--ignore-not-found", "mutatingwebhookconfigurations.admissionregistration.k8s.io", "swarm-operator")
+		testcluster.MustKubectl(ctx, "delete", "--ignore-not-found", "mutatingwebhookconfigurations.admissionregistration.k8s.io",
+			"swarm-operator")
 		testcluster.MustKubectl(ctx, "delete", "--ignore-not-found", "--kustomize", overlay)
 	})
 	awaitPolicies(ctx)
 })
 
-// installation writes an overlay of deploy/kustomize in another namespace, whose webhooks are called on this machine. It runs nothing, since simulated
-// nodes cannot, and leaves the CRDs alone, so that deleting it does not delete them.
+// installation writes an overlay of deploy/kustomize in another namespace, whose webhooks are called on this machine. It runs nothing,
+// since simulated nodes cannot, and leaves the CRDs alone, so that deleting it does not delete them.
 func installation() string {
 	GinkgoHelper()
 	folder := GinkgoT().TempDir()
@@ -155,7 +156,8 @@ func holder(ctx context.Context, ns string, rights ...right) client.Client {
 	return user
 }
 
-// newPrivilegedAccount returns the account of an operator elsewhere that RBAC allows everything, so that only the fence can refuse, and its namespace.
+// newPrivilegedAccount returns the account of an operator elsewhere that RBAC allows everything, so that only the fence can refuse, and its
+// namespace.
 func newPrivilegedAccount(ctx context.Context) (account client.Client, ns string) {
 	GinkgoHelper()
 	ns = namespace(ctx)
@@ -167,7 +169,8 @@ func newPrivilegedAccount(ctx context.Context) (account client.Client, ns string
 	Expect(api.Create(ctx, binding)).To(Succeed())
 	DeferCleanup(func(ctx SpecContext) { Expect(client.IgnoreNotFound(api.Delete(ctx, binding))).To(Succeed()) })
 	account = clientAs("system:serviceaccount:"+ns+":swarm-operator", "system:serviceaccounts", "system:serviceaccounts:"+ns)
-	Eventually(func() error { return account.List(ctx, &corev1.SecretList{}, client.InNamespace(operatorNamespace)) }).WithContext(ctx).Should(Succeed())
+	Eventually(func() error { return account.List(ctx, &corev1.SecretList{}, client.InNamespace(operatorNamespace)) }).WithContext(ctx).
+		Should(Succeed())
 	return account, ns
 }
 

@@ -26,7 +26,8 @@ func deployment(ctx context.Context, size int32, jobs string) *environment {
 	labels := map[string]string{"app": workload}
 	object := &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: workload},
-		Spec:       appsv1.DeploymentSpec{Replicas: &size, Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: fakeworkers.Template(labels, config)},
+		Spec: appsv1.DeploymentSpec{Replicas: &size, Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: fakeworkers.Template(labels, config)},
 	}
 	Expect(api.Create(ctx, object)).To(Succeed())
 	Eventually(func() (int32, error) {
@@ -75,26 +76,28 @@ func (s *environment) isGranted(ctx context.Context, job, except string) (bool, 
 }
 
 var _ = Describe("A pool over a Deployment", func() {
-	It("[P14/stable-slot, P14/freed-slot-taken] gives the slot of a pod that is gone, and its jobs, to the one that takes its place", func(ctx SpecContext) {
-		s := deployment(ctx, 3, "a b c d e f")
-		want := map[string][]string{"0": {"a", "b"}, "1": {"c", "d"}, "2": {"e", "f"}}
-		Eventually(s.jobsBySlot).WithContext(ctx).Should(Equal(want))
-		before, err := s.slots(ctx)
-		Expect(err).NotTo(HaveOccurred())
-		victim := before["1"]
-		Expect(api.Delete(ctx, &victim)).To(Succeed())
-		Eventually(func(g Gomega) {
-			now, err := s.slots(ctx)
-			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(slices.Sorted(maps.Keys(now))).To(Equal([]string{"0", "1", "2"}))
-			g.Expect(now["1"].UID).NotTo(Equal(victim.UID))
-			g.Expect(now["0"].UID).To(Equal(before["0"].UID))
-			g.Expect(now["2"].UID).To(Equal(before["2"].UID))
-		}).Should(Succeed())
-		Eventually(s.jobsBySlot).WithContext(ctx).Should(Equal(want))
-		s.awaitSettled(ctx)
-		Expect(workers.Journal(s.namespace).Starts()).To(Equal(map[string]int{"a": 1, "b": 1, "c": 2, "d": 2, "e": 1, "f": 1}), "nothing else has moved")
-	})
+	It("[P14/stable-slot, P14/freed-slot-taken] gives the slot of a pod that is gone, and its jobs, to the one that takes its place",
+		func(ctx SpecContext) {
+			s := deployment(ctx, 3, "a b c d e f")
+			want := map[string][]string{"0": {"a", "b"}, "1": {"c", "d"}, "2": {"e", "f"}}
+			Eventually(s.jobsBySlot).WithContext(ctx).Should(Equal(want))
+			before, err := s.slots(ctx)
+			Expect(err).NotTo(HaveOccurred())
+			victim := before["1"]
+			Expect(api.Delete(ctx, &victim)).To(Succeed())
+			Eventually(func(g Gomega) {
+				now, err := s.slots(ctx)
+				g.Expect(err).NotTo(HaveOccurred())
+				g.Expect(slices.Sorted(maps.Keys(now))).To(Equal([]string{"0", "1", "2"}))
+				g.Expect(now["1"].UID).NotTo(Equal(victim.UID))
+				g.Expect(now["0"].UID).To(Equal(before["0"].UID))
+				g.Expect(now["2"].UID).To(Equal(before["2"].UID))
+			}).Should(Succeed())
+			Eventually(s.jobsBySlot).WithContext(ctx).Should(Equal(want))
+			s.awaitSettled(ctx)
+			Expect(workers.Journal(s.namespace).Starts()).To(Equal(map[string]int{"a": 1, "b": 1, "c": 2, "d": 2, "e": 1, "f": 1}),
+				"nothing else has moved")
+		})
 
 	It("[P14/stable-slot] is scaled in by deleting the pod that was drained, and no other", func(ctx SpecContext) {
 		s := deployment(ctx, 3, "a b c d e f")

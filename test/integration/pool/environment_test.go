@@ -90,7 +90,8 @@ func poolNamed(ns, name string, jobs []v1alpha1.Job, changes ...spec) *v1alpha1.
 		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name},
 		Spec: v1alpha1.WorkerPoolSpec{
 			Workers: v1alpha1.WorkloadReference{Kind: v1alpha1.WorkloadStatefulSet, Name: workload}, Jobs: jobs,
-			Refresh: v1alpha1.PoolRefresh{Acknowledge: &v1alpha1.PoolAcknowledge{HTTPGet: v1alpha1.AcknowledgeHTTPGet{Port: fakeworkers.Port}}, DeadlineSeconds: 600},
+			Refresh: v1alpha1.PoolRefresh{Acknowledge: &v1alpha1.PoolAcknowledge{HTTPGet: v1alpha1.AcknowledgeHTTPGet{Port: fakeworkers.Port}},
+				DeadlineSeconds: 600},
 		},
 	}
 	for _, change := range changes {
@@ -135,7 +136,8 @@ func (s *environment) change(ctx context.Context, edit spec) {
 // scale changes the size of the workload directly, as a user would.
 func (s *environment) scale(ctx context.Context, size int32) {
 	GinkgoHelper()
-	change(ctx, &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: workload}}, func(set *appsv1.StatefulSet) { set.Spec.Replicas = &size })
+	change(ctx, &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: workload}},
+		func(set *appsv1.StatefulSet) { set.Spec.Replicas = &size })
 }
 
 // source makes a ConfigMap with jobs, or changes it.
@@ -247,7 +249,8 @@ func conditionTextOf(ctx context.Context, pool *v1alpha1.WorkerPool, condition s
 // awaitDegraded waits until the pool reports what is wrong, as a condition and as an event.
 func (s *environment) awaitDegraded(ctx context.Context, reason v1alpha1.Reason, message string) {
 	GinkgoHelper()
-	Eventually(s.conditionText).WithContext(ctx).WithArguments(v1alpha1.ConditionDegraded).Should(And(HavePrefix("True "+string(reason)+": "), ContainSubstring(message)))
+	Eventually(s.conditionText).WithContext(ctx).WithArguments(v1alpha1.ConditionDegraded).Should(And(HavePrefix("True "+string(reason)+": "),
+		ContainSubstring(message)))
 	Expect(s.conditionText(ctx, v1alpha1.ConditionReady)).To(HavePrefix("False " + string(reason) + ": "))
 	Eventually(s.events).WithContext(ctx).Should(ContainElement(HavePrefix("Warning " + string(reason) + ": ")))
 }
@@ -261,7 +264,8 @@ func (s *environment) awaitNotDegraded(ctx context.Context) {
 // waiting waits until the pool reports that it waits for the worker.
 func (s *environment) waiting(ctx context.Context, worker string) {
 	GinkgoHelper()
-	Eventually(s.conditionText).WithContext(ctx).WithArguments(v1alpha1.ConditionConverged).Should(And(HavePrefix("False Converging: waiting for "), ContainSubstring(worker+": ")))
+	Eventually(s.conditionText).WithContext(ctx).WithArguments(v1alpha1.ConditionConverged).
+		Should(And(HavePrefix("False Converging: waiting for "), ContainSubstring(worker+": ")))
 }
 
 // events returns the events about the pool.
@@ -302,7 +306,8 @@ func (s *environment) worker(name string) *fakeworkers.Worker {
 // readiness is the kubelet's report about pods, of all at the same moment.
 func (s *environment) readiness(ctx context.Context, status corev1.ConditionStatus, pods ...string) {
 	GinkgoHelper()
-	patch := fmt.Appendf(nil, `{"status":{"conditions":[{"type":"Ready","status":%q,"lastTransitionTime":%q}]}}`, status, time.Now().UTC().Format(time.RFC3339))
+	patch := fmt.Appendf(nil, `{"status":{"conditions":[{"type":"Ready","status":%q,"lastTransitionTime":%q}]}}`, status,
+		time.Now().UTC().Format(time.RFC3339))
 	for _, pod := range pods {
 		object := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: pod}}
 		Expect(api.Status().Patch(ctx, object, client.RawPatch(types.StrategicMergePatchType, patch))).To(Succeed())

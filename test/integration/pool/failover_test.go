@@ -24,33 +24,38 @@ var _ = Describe("Workers that are not ready", func() {
 		s.readiness(ctx, corev1.ConditionFalse, "w-3")
 		Consistently(s.lists).WithContext(ctx).Should(HaveKeyWithValue("w-3", before), "not before afterSeconds")
 		s.change(ctx, failover(1, 25))
-		Eventually(s.events).WithContext(ctx).Should(ContainElement(And(HavePrefix("Normal Replacing: pod w-3: "), ContainSubstring("not ready for too long"))))
+		Eventually(s.events).WithContext(ctx).Should(ContainElement(And(HavePrefix("Normal Replacing: pod w-3: "),
+			ContainSubstring("not ready for too long"))))
 		Eventually(s.uid).WithContext(ctx).WithArguments("w-3").ShouldNot(Or(BeEmpty(), Equal(former.UID())))
 		s.awaitSettled(ctx)
 		Eventually(s.lists).WithContext(ctx).Should(HaveLen(4), "its successor takes part")
 	})
 
-	It("keep their jobs on a node that has vanished until a user declares the pod gone, and the pool says for whom it waits", func(ctx SpecContext) {
-		s := newStatefulSetPool(ctx, 4, jobsNamed("a b c d e f g h"))
-		s.worker("w-3").PauseFileUpdates()
-		held := s.lists(ctx)["w-3"]
-		lost := s.pod(ctx, "w-3")
-		change(ctx, lost, func(pod *corev1.Pod) { pod.Finalizers = append(pod.Finalizers, vanishedFinalizer) }) // no kubelet reports that it has ended
-		s.readiness(ctx, corev1.ConditionFalse, "w-3")
-		s.change(ctx, failover(1, 25))
-		Eventually(func() bool { return s.pod(ctx, "w-3").DeletionTimestamp.IsZero() }).Should(BeFalse(), "it is evicted")
-		s.waiting(ctx, "w-3")
-		Consistently(func() []string {
-			lists := s.lists(ctx)
-			return slices.Concat(lists["w-0"], lists["w-1"], lists["w-2"])
-		}).ShouldNot(ContainElements(held), "no other worker may have them")
+	It("keep their jobs on a node that has vanished until a user declares the pod gone, and the pool says for whom it waits",
+		func(ctx SpecContext) {
+			s := newStatefulSetPool(ctx, 4, jobsNamed("a b c d e f g h"))
+			s.worker("w-3").PauseFileUpdates()
+			held := s.lists(ctx)["w-3"]
+			lost := s.pod(ctx, "w-3")
+			change(ctx, lost, func(pod *corev1.Pod) {
+				pod.Finalizers = append(pod.Finalizers,
+					vanishedFinalizer)
+			}) // no kubelet reports that it has ended
+			s.readiness(ctx, corev1.ConditionFalse, "w-3")
+			s.change(ctx, failover(1, 25))
+			Eventually(func() bool { return s.pod(ctx, "w-3").DeletionTimestamp.IsZero() }).Should(BeFalse(), "it is evicted")
+			s.waiting(ctx, "w-3")
+			Consistently(func() []string {
+				lists := s.lists(ctx)
+				return slices.Concat(lists["w-0"], lists["w-1"], lists["w-2"])
+			}).ShouldNot(ContainElements(held), "no other worker may have them")
 
-		change(ctx, lost, func(pod *corev1.Pod) {
-			pod.Finalizers = slices.DeleteFunc(pod.Finalizers, func(name string) bool { return name == vanishedFinalizer })
+			change(ctx, lost, func(pod *corev1.Pod) {
+				pod.Finalizers = slices.DeleteFunc(pod.Finalizers, func(name string) bool { return name == vanishedFinalizer })
+			})
+			Eventually(s.uid).WithContext(ctx).WithArguments("w-3").ShouldNot(Or(BeEmpty(), Equal(string(lost.UID))))
+			s.awaitSettled(ctx)
 		})
-		Eventually(s.uid).WithContext(ctx).WithArguments("w-3").ShouldNot(Or(BeEmpty(), Equal(string(lost.UID))))
-		s.awaitSettled(ctx)
-	})
 
 	It("keep their jobs when they are too many at once", func(ctx SpecContext) {
 		s := newStatefulSetPool(ctx, 4, jobsNamed("a b c d e f g h"))
@@ -63,7 +68,8 @@ var _ = Describe("Workers that are not ready", func() {
 			failover(1, 25)(spec)
 			spec.Mode = v1alpha1.PoolRunning
 		})
-		s.awaitDegraded(ctx, v1alpha1.ReasonFailoverFrozen, "2 of 4 workers were not ready for 1s, the first is w-2, and at most 1 (25 %) may lose their jobs at once")
+		s.awaitDegraded(ctx, v1alpha1.ReasonFailoverFrozen,
+			"2 of 4 workers were not ready for 1s, the first is w-2, and at most 1 (25 %) may lose their jobs at once")
 		Consistently(s.text).WithContext(ctx).Should(Equal(before))
 		s.readiness(ctx, corev1.ConditionTrue, "w-2", "w-3")
 		s.awaitNotDegraded(ctx)

@@ -118,7 +118,9 @@ var _ = Describe("A hand-over", func() {
 		r.worker("w-0").ResumeFileUpdates()
 		r.expectDone(ctx)
 	},
-		Entry("[P08/acknowledged-by-uid] has another UID", func(answer *fakeworkers.WorkerStatus) { answer.PodUID, answer.Version, answer.Config = "another", 2, 2 }),
+		Entry("[P08/acknowledged-by-uid] has another UID", func(answer *fakeworkers.WorkerStatus) {
+			answer.PodUID, answer.Version, answer.Config = "another", 2, 2
+		}),
 		Entry("has another name", func(answer *fakeworkers.WorkerStatus) { answer.Worker, answer.Version, answer.Config = "w-1", 2, 2 }),
 		Entry("says a version that was never published", func(answer *fakeworkers.WorkerStatus) { answer.Version, answer.Config = 999, 999 }),
 		Entry("says a version above that of its file", func(answer *fakeworkers.WorkerStatus) { answer.Version = 2 }),
@@ -148,7 +150,8 @@ var _ = Describe("A hand-over", func() {
 	It("[P08/silent-worker, P08/converged-only-then] waits under HotReload for a worker that says nothing, past the deadline, and says for whom", func(ctx SpecContext) {
 		r := startRevoke(ctx, (*fakeworkers.Worker).RejectRequests, hotReload, deadline(1))
 		former := r.pod(ctx, "w-0").UID
-		Eventually(r.conditionText).WithContext(ctx).WithArguments(v1alpha1.ConditionConverged).Should(ContainSubstring("w-0: it has not confirmed version 2, and may still hold"))
+		Eventually(r.conditionText).WithContext(ctx).WithArguments(v1alpha1.ConditionConverged).
+			Should(ContainSubstring("w-0: it has not confirmed version 2, and may still hold"))
 		r.expectWithheld(ctx)
 		Expect(r.pod(ctx, "w-0").UID).To(Equal(former))
 		Expect(r.lists(ctx)["w-2"]).NotTo(BeEmpty(), "what others have given up is not held back")
@@ -162,7 +165,8 @@ var _ = Describe("A hand-over", func() {
 		former := r.pod(ctx, "w-0").UID
 		r.expectWithheld(ctx)
 		r.change(ctx, deadline(1))
-		Eventually(r.events).WithContext(ctx).Should(ContainElement(And(HavePrefix("Normal Replacing: pod w-0: "), ContainSubstring("it has not acknowledged its list in time"))))
+		Eventually(r.events).WithContext(ctx).Should(ContainElement(And(HavePrefix("Normal Replacing: pod w-0: "),
+			ContainSubstring("it has not acknowledged its list in time"))))
 		r.change(ctx, deadline(600))
 		r.expectDone(ctx)
 		Expect(r.pod(ctx, "w-0").UID).NotTo(Equal(former))

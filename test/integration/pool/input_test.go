@@ -121,7 +121,8 @@ var _ = Describe("A pool that cannot do its work", func() {
 
 	It("finds a foreign ConfigMap, and takes it over only when it is told to", func(ctx SpecContext) {
 		s := newEnvironment(ctx)
-		theirs := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: config}, Data: map[string]string{"config.yml": "theirs: true\n", "more": "of it"}}
+		theirs := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: config},
+			Data: map[string]string{"config.yml": "theirs: true\n", "more": "of it"}}
 		Expect(api.Create(ctx, theirs)).To(Succeed())
 		s.statefulSet(ctx, 2)
 		s.create(ctx, jobsNamed("a b"))

@@ -110,7 +110,8 @@ var _ = Describe("Workers with a Lease of their own", func() {
 		former, successor := renamed.forceReplacePod(ctx, "w-1")
 		Eventually(s.uid).WithContext(ctx).WithArguments("w-2").Should(BeEmpty())
 		Eventually(s.conditionText).WithContext(ctx).WithArguments(v1alpha1.ConditionConverged).Should(And(
-			HavePrefix("False Converging: "), ContainSubstring("w-2: its pod "+lost.UID()+" is gone, but holds Lease \"swarm-worker-w-2\""), HaveSuffix("it is still renewed")))
+			HavePrefix("False Converging: "), ContainSubstring("w-2: its pod "+lost.UID()+" is gone, but holds Lease \"swarm-worker-w-2\""),
+			HaveSuffix("it is still renewed")))
 		moved := ContainElement(BeElementOf(held))
 		waiting := func(g Gomega) {
 			g.Expect(s.listedJobs(ctx, "w-0", "w-1")).NotTo(moved, "w-2 is alive, and has them")
@@ -152,7 +153,8 @@ var _ = Describe("Workers with a Lease of their own", func() {
 		for _, job := range held {
 			stop, start := s.jobMove(job, lost)
 			Expect(stop.Time).To(BeTemporally("<", start.Time), "%s, %s", stop, start)
-			Expect(start.Time).To(BeTemporally(">", renewed.Add(leaseSilence)), "the Lease was renewed at %s, and others wait for its time and the margin: %s", renewed, start)
+			Expect(start.Time).To(BeTemporally(">", renewed.Add(leaseSilence)),
+				"the Lease was renewed at %s, and others wait for its time and the margin: %s", renewed, start)
 		}
 		lost.SetDisconnected(false)
 		// It tries to renew its Lease three times in that.

@@ -65,30 +65,31 @@ func (s *environment) lastNudge(ctx context.Context, pod string) string {
 }
 
 var _ = Describe("A refresh", func() {
-	DescribeTable("[P07/max-unavailable] replaces every worker, and never has more of them down than maxUnavailable", func(ctx SpecContext, maxUnavailable int) {
-		const size = 3
-		s := newStatefulSetPool(ctx, size, jobsNamed("a b c"), restarting(int32(maxUnavailable)))
-		before := s.pods(ctx)
-		for name := range before {
-			s.addFinalizers(ctx, name, heldFinalizer)
-		}
-		watched := podwatch.Watch(ctx, api, s.namespace, client.MatchingLabels{"app": workload})
-		s.change(ctx, func(spec *v1alpha1.WorkerPoolSpec) { spec.Jobs = jobsNamed("a b c d e f") })
-		for replaced := 0; replaced < size; {
-			batch := min(maxUnavailable, size-replaced)
-			Eventually(s.terminating).WithContext(ctx).Should(HaveLen(batch))
-			Consistently(s.terminating).WithContext(ctx).Should(HaveLen(batch))
-			for _, name := range s.terminating(ctx) {
-				s.addFinalizers(ctx, name)
+	DescribeTable("[P07/max-unavailable] replaces every worker, and never has more of them down than maxUnavailable",
+		func(ctx SpecContext, maxUnavailable int) {
+			const size = 3
+			s := newStatefulSetPool(ctx, size, jobsNamed("a b c"), restarting(int32(maxUnavailable)))
+			before := s.pods(ctx)
+			for name := range before {
+				s.addFinalizers(ctx, name, heldFinalizer)
 			}
-			replaced += batch
-		}
-		s.awaitSettled(ctx)
-		Expect(watched.Lowest()).To(Equal(size-maxUnavailable), "from the first pod to the last")
-		for name, uid := range s.pods(ctx) {
-			Expect(uid).NotTo(Equal(before[name]), "of worker %s", name)
-		}
-	},
+			watched := podwatch.Watch(ctx, api, s.namespace, client.MatchingLabels{"app": workload})
+			s.change(ctx, func(spec *v1alpha1.WorkerPoolSpec) { spec.Jobs = jobsNamed("a b c d e f") })
+			for replaced := 0; replaced < size; {
+				batch := min(maxUnavailable, size-replaced)
+				Eventually(s.terminating).WithContext(ctx).Should(HaveLen(batch))
+				Consistently(s.terminating).WithContext(ctx).Should(HaveLen(batch))
+				for _, name := range s.terminating(ctx) {
+					s.addFinalizers(ctx, name)
+				}
+				replaced += batch
+			}
+			s.awaitSettled(ctx)
+			Expect(watched.Lowest()).To(Equal(size-maxUnavailable), "from the first pod to the last")
+			for name, uid := range s.pods(ctx) {
+				Expect(uid).NotTo(Equal(before[name]), "of worker %s", name)
+			}
+		},
 		Entry("one at a time", 1),
 		Entry("two at a time", 2),
 	)

@@ -24,7 +24,8 @@ var _ = Describe("A pool of 150 workers", func() {
 			Spec: appsv1.StatefulSetSpec{
 				Replicas: new(int32(size)), PodManagementPolicy: appsv1.ParallelPodManagement, ServiceName: workload,
 				Selector: &metav1.LabelSelector{MatchLabels: labels},
-				Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "worker", Image: "example.test/worker:1"}}}},
+				Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels},
+					Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "worker", Image: "example.test/worker:1"}}}},
 			},
 		})).To(Succeed())
 		var names []string

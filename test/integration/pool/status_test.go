@@ -19,7 +19,8 @@ var _ = It("[K18/worker-pool] a pool gets its status back when it is wiped", fun
 	s.awaitSettled(ctx)
 	before, err := s.status(ctx)
 	Expect(err).NotTo(HaveOccurred())
-	Expect(before).To(And(HaveField("Version", BeEquivalentTo(2)), HaveField("Revision", BeEquivalentTo(2)), HaveField("Conditions", Not(BeEmpty()))))
+	Expect(before).To(And(HaveField("Version", BeEquivalentTo(2)), HaveField("Revision", BeEquivalentTo(2)),
+		HaveField("Conditions", Not(BeEmpty()))))
 	Expect(api.Status().Patch(ctx, s.pool, client.RawPatch(types.MergePatchType, []byte(`{"status":null}`)))).To(Succeed())
 	Eventually(s.status).WithContext(ctx).Should(Equal(before))
 	Expect(s.version(ctx)).To(BeEquivalentTo(2), "nothing was published anew")

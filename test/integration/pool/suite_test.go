@@ -85,7 +85,8 @@ func startOperator() {
 	command.Env = append(os.Environ(),
 		"SWARM_CONTROLLER_NAMESPACE_SELECTOR={matchLabels: {"+suiteLabel+": \"true\"}}",
 		"SWARM_CONTROLLER_LEADER_ELECTION_ENABLED=false", "SWARM_CONTROLLER_RESYNC_PERIOD=10m",
-		"SWARM_LINK_PORT="+ports.Free(), "SWARM_HEALTH_PORT="+ports.Free(), "SWARM_API_PORT="+ports.Free(), "SWARM_METRICS_ENABLED=false", "SWARM_WEBHOOK_ENABLED=false")
+		"SWARM_LINK_PORT="+ports.Free(), "SWARM_HEALTH_PORT="+ports.Free(), "SWARM_API_PORT="+ports.Free(), "SWARM_METRICS_ENABLED=false",
+		"SWARM_WEBHOOK_ENABLED=false")
 	var err error
 	operatorSession, err = gexec.Start(command, GinkgoWriter, GinkgoWriter)
 	Expect(err).NotTo(HaveOccurred(), "run `make build` first")

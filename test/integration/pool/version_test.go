@@ -21,7 +21,8 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// restart has another operator lead, and waits until it has seen the pool: it has raised the fence of the ConfigMap, or made a new ConfigMap.
+// restart has another operator lead, and waits until it has seen the pool: it has raised the fence of the ConfigMap, or made a new
+// ConfigMap.
 func (s *environment) restart(ctx context.Context, meanwhile func()) {
 	GinkgoHelper()
 	fence := func(g Gomega) string {
@@ -58,7 +59,8 @@ func (s *environment) writes(since time.Time) []string {
 			continue
 		}
 		writing := slices.Contains([]string{"create", "update", "patch", "delete"}, request.Verb)
-		if of := request.ObjectRef; writing && of.Namespace == s.namespace && of.Resource != "events" && strings.HasPrefix(request.UserAgent, "swarm-operator/") {
+		if of := request.ObjectRef; writing && of.Namespace == s.namespace && of.Resource != "events" && strings.HasPrefix(request.UserAgent,
+			"swarm-operator/") {
 			requests = append(requests, strings.TrimSuffix(fmt.Sprintf("%s %s/%s/%s", request.Verb, of.Resource, of.Name, of.Subresource), "/"))
 		}
 	}
@@ -70,28 +72,33 @@ func (s *environment) writes(since time.Time) []string {
 func doNothing() {}
 
 var _ = Describe("What is published", func() {
-	It("[P01, P11/plus-one-per-change, P11/unchanged-otherwise] follows a source at once, and its version grows by one for each change", func(ctx SpecContext) {
-		s := newEnvironment(ctx)
-		s.source(ctx, "list", "jobs: [a, b]")
-		s.statefulSet(ctx, 2)
-		s.create(ctx, nil, from("list"))
-		s.awaitSettled(ctx)
-		Expect(s.version(ctx)).To(BeEquivalentTo(1))
-		Expect(s.lists(ctx)).To(Equal(map[string][]string{"w-0": {"a"}, "w-1": {"b"}}))
-		for number, step := range []struct {
-			list, text string
-		}{
-			{"a\nb\nc\n", "version: 2\nworkloads:\n  w-0:\n    jobs:\n      - a\n      - c\n    version: 2\n  w-1:\n    jobs:\n      - b\n    version: 1\n"},
-			{"# the same\na\nb\nc\n", "version: 2\nworkloads:\n  w-0:\n    jobs:\n      - a\n      - c\n    version: 2\n  w-1:\n    jobs:\n      - b\n    version: 1\n"},
-			{"a\nb\nc\nd\n", "version: 3\nworkloads:\n  w-0:\n    jobs:\n      - a\n      - c\n    version: 2\n  w-1:\n    jobs:\n      - b\n      - d\n    version: 3\n"},
-			{"b\nc\nd\n", "version: 4\nworkloads:\n  w-0:\n    jobs:\n      - c\n    version: 4\n  w-1:\n    jobs:\n      - b\n      - d\n    version: 3\n"},
-		} {
-			s.source(ctx, "list", step.list)
-			Eventually(s.text).WithContext(ctx).Should(Equal(step.text), "step %d", number)
+	It("[P01, P11/plus-one-per-change, P11/unchanged-otherwise] follows a source at once, and its version grows by one for each change",
+		func(ctx SpecContext) {
+			s := newEnvironment(ctx)
+			s.source(ctx, "list", "jobs: [a, b]")
+			s.statefulSet(ctx, 2)
+			s.create(ctx, nil, from("list"))
 			s.awaitSettled(ctx)
-		}
-		Expect(workers.Journal(s.namespace).Starts()).To(Equal(map[string]int{"a": 1, "b": 1, "c": 1, "d": 1}))
-	})
+			Expect(s.version(ctx)).To(BeEquivalentTo(1))
+			Expect(s.lists(ctx)).To(Equal(map[string][]string{"w-0": {"a"}, "w-1": {"b"}}))
+			for number, step := range []struct {
+				list, text string
+			}{
+				{"a\nb\nc\n",
+					"version: 2\nworkloads:\n  w-0:\n    jobs:\n      - a\n      - c\n    version: 2\n  w-1:\n    jobs:\n      - b\n    version: 1\n"},
+				{"# the same\na\nb\nc\n",
+					"version: 2\nworkloads:\n  w-0:\n    jobs:\n      - a\n      - c\n    version: 2\n  w-1:\n    jobs:\n      - b\n    version: 1\n"},
+				{"a\nb\nc\nd\n",
+					"version: 3\nworkloads:\n  w-0:\n    jobs:\n      - a\n      - c\n    version: 2\n  w-1:\n    jobs:\n      - b\n      - d\n    version: 3\n"},
+				{"b\nc\nd\n",
+					"version: 4\nworkloads:\n  w-0:\n    jobs:\n      - c\n    version: 4\n  w-1:\n    jobs:\n      - b\n      - d\n    version: 3\n"},
+			} {
+				s.source(ctx, "list", step.list)
+				Eventually(s.text).WithContext(ctx).Should(Equal(step.text), "step %d", number)
+				s.awaitSettled(ctx)
+			}
+			Expect(workers.Journal(s.namespace).Starts()).To(Equal(map[string]int{"a": 1, "b": 1, "c": 1, "d": 1}))
+		})
 
 	It("[P02/across-restarts, P02/config-map-deleted, P11/survives-restart] is the same to the byte, whatever happens to the operator and to the ConfigMap", func(ctx SpecContext) {
 		s := newStatefulSetPool(ctx, 3, jobsNamed("a b c d e f g"))

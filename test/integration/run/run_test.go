@@ -68,7 +68,8 @@ var _ = Describe("make run", Ordered, func() {
 		testcluster.MustKubectl(ctx, "apply", "--namespace", after, "--filename", "testdata/pool.yaml")
 		for _, worker := range []string{"worker-0", "worker-1"} {
 			Eventually(mountedConfigMap).WithContext(ctx).WithArguments(after, worker).Should(Equal("lists-" + worker))
-			Eventually(testcluster.Kubectl).WithContext(ctx).WithArguments("get", "configmap", "--namespace", after, "lists-"+worker).Should(ContainSubstring("lists-" + worker))
+			Eventually(testcluster.Kubectl).WithContext(ctx).WithArguments("get", "configmap", "--namespace", after,
+				"lists-"+worker).Should(ContainSubstring("lists-" + worker))
 		}
 	})
 
@@ -163,7 +164,8 @@ func running(ctx context.Context, cluster testcluster.Cluster, ns string) (count
 
 // status is the Deployment's report of its distribution.
 func status(ctx context.Context, ns string) (string, error) {
-	return testcluster.Kubectl(ctx, "get", "--namespace", ns, "deployment/web", "--output", `jsonpath={.metadata.annotations.swarm\.io/spread-status}`)
+	return testcluster.Kubectl(ctx, "get", "--namespace", ns, "deployment/web", "--output",
+		`jsonpath={.metadata.annotations.swarm\.io/spread-status}`)
 }
 
 // mountedConfigMap is the ConfigMap of a worker.

@@ -138,36 +138,38 @@ func exposed(ctx context.Context) (*apiFaultProxy, string) {
 }
 
 var _ = Describe("An API server in trouble", func() {
-	It("[R22/controller] is asked until it is well again, no pod is moved by mistake, and the workload says what is wrong", func(ctx SpecContext) {
-		weather, kubeconfig := exposed(ctx)
-		s, web, _ := newMisplaced(ctx, 8)
-		leader := replicaFleet.replaceReplicas(ctx, "KUBECONFIG="+kubeconfig)
-		seen, failures := web.watchPods(ctx), reconcileSeries("errors_total", "deployment")
-		Eventually(leader.metric).WithContext(ctx).WithArguments(failures).ShouldNot(BeEmpty(), "the controller has begun")
-		before := leader.count(ctx, failures)
+	It("[R22/controller] is asked until it is well again, no pod is moved by mistake, and the workload says what is wrong",
+		func(ctx SpecContext) {
+			weather, kubeconfig := exposed(ctx)
+			s, web, _ := newMisplaced(ctx, 8)
+			leader := replicaFleet.replaceReplicas(ctx, "KUBECONFIG="+kubeconfig)
+			seen, failures := web.watchPods(ctx), reconcileSeries("errors_total", "deployment")
+			Eventually(leader.metric).WithContext(ctx).WithArguments(failures).ShouldNot(BeEmpty(), "the controller has begun")
+			before := leader.count(ctx, failures)
 
-		By("it refuses everything")
-		always := slices.Repeat([]apiFault{respondWith(http.StatusInternalServerError)}, 1000)
-		weather.inject("", always...)
-		web.optIn(ctx, "2", "50")
-		Eventually(weather.injectedFaults).WithContext(ctx).Should(BeNumerically(">=", 3))
-		Expect(s.moves()).To(BeEmpty())
+			By("it refuses everything")
+			always := slices.Repeat([]apiFault{respondWith(http.StatusInternalServerError)}, 1000)
+			weather.inject("", always...)
+			web.optIn(ctx, "2", "50")
+			Eventually(weather.injectedFaults).WithContext(ctx).Should(BeNumerically(">=", 3))
+			Expect(s.moves()).To(BeEmpty())
 
-		By("it refuses evictions alone")
-		weather.inject("/eviction", always...)
-		Eventually(web.annotation(v1alpha1.SpreadReason)).WithContext(ctx).Should(Equal("trying again: the API server says InternalError"))
-		Eventually(leader.count).WithContext(ctx).WithArguments(failures).Should(BeNumerically(">", before), "a reconcile that fails is counted")
-		Expect(s.moves()).To(BeEmpty())
+			By("it refuses evictions alone")
+			weather.inject("/eviction", always...)
+			Eventually(web.annotation(v1alpha1.SpreadReason)).WithContext(ctx).Should(Equal("trying again: the API server says InternalError"))
+			Eventually(leader.count).WithContext(ctx).WithArguments(failures).Should(BeNumerically(">", before), "a reconcile that fails is counted")
+			Expect(s.moves()).To(BeEmpty())
 
-		By("it answers now and then, in every way")
-		everything := []apiFault{loseResponse, passThrough, tooManyRequests, respondWith(http.StatusInternalServerError), passThrough, noResponse, abortConnection, respondWith(http.StatusServiceUnavailable), passThrough}
-		weather.inject("", slices.Repeat(everything, 3)...)
-		web.awaitSettled(ctx, 4, 4)
-		Expect(weather.injectedFaults()).To(BeNumerically(">=", len(everything)))
-		AddReportEntry("requests that met a mishap, or might have", ReportEntryVisibilityAlways, weather.injectedFaults())
-		gone := removedPods(s.moves())
-		slices.Sort(gone)
-		Expect(slices.Compact(gone)).To(HaveLen(4), "as many as had to go")
-		Expect(seen.Lowest()).To(BeNumerically(">=", 6), "no more than a quarter is away at any time")
-	})
+			By("it answers now and then, in every way")
+			everything := []apiFault{loseResponse, passThrough, tooManyRequests, respondWith(http.StatusInternalServerError), passThrough,
+				noResponse, abortConnection, respondWith(http.StatusServiceUnavailable), passThrough}
+			weather.inject("", slices.Repeat(everything, 3)...)
+			web.awaitSettled(ctx, 4, 4)
+			Expect(weather.injectedFaults()).To(BeNumerically(">=", len(everything)))
+			AddReportEntry("requests that met a mishap, or might have", ReportEntryVisibilityAlways, weather.injectedFaults())
+			gone := removedPods(s.moves())
+			slices.Sort(gone)
+			Expect(slices.Compact(gone)).To(HaveLen(4), "as many as had to go")
+			Expect(seen.Lowest()).To(BeNumerically(">=", 6), "no more than a quarter is away at any time")
+		})
 })

@@ -92,7 +92,8 @@ func (a auditPosition) requests() []request {
 	var result []request
 	a.lines(func(line []byte) {
 		var one request
-		if bytes.Contains(line, []byte("swarm-operator/")) && json.Unmarshal(line, &one) == nil && strings.HasPrefix(one.UserAgent, "swarm-operator/") && one.Received.After(a.at) {
+		if bytes.Contains(line, []byte("swarm-operator/")) && json.Unmarshal(line, &one) == nil && strings.HasPrefix(one.UserAgent,
+			"swarm-operator/") && one.Received.After(a.at) {
 			result = append(result, one)
 		}
 	})

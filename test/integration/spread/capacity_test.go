@@ -29,7 +29,8 @@ var _ = Describe("When nodes go and come", func() {
 		remove(ctx, s.nodeName("spot-b"))
 		w.awaitSettled(ctx, 4, 6)
 		reportDuration("a node that vanished is replaced after", time.Since(began))
-		reportDuration("from the loss of the node to the first pod that the operator takes away", s.timeToFirstMove(began)) // make bench asserts R12/node-loss
+		reportDuration("from the loss of the node to the first pod that the operator takes away",
+			s.timeToFirstMove(began)) // make bench asserts R12/node-loss
 		Expect(s.onNode(ctx, "moving", "spot-c")).To(HaveLen(6))
 
 		seen := w.watchPods(ctx)
@@ -48,24 +49,26 @@ var _ = Describe("When nodes go and come", func() {
 		Expect(seen.Lowest()).To(BeNumerically(">=", 7), "they return in steps")
 	})
 
-	It("[O06/interruption] pods are gone from a node that is drained before its deadline, and from one with a notice before it goes", func(ctx SpecContext) {
-		s := newCoveredEnvironment(ctx)
-		all := s.createBoth(ctx, "noticed", 6, spreadSettings("2", "50"))
-		for _, w := range all {
-			w.awaitSettled(ctx, 3, 3)
-		}
-		output, err := exec.CommandContext(ctx, "kubectl", "drain", s.nodeName("spot-a"), "--ignore-daemonsets", "--timeout=30s").CombinedOutput()
-		Expect(err).NotTo(HaveOccurred(), string(output))
-		for _, w := range all {
-			w.awaitSettled(ctx, 3, 3)
-		}
-		taintNode(ctx, s.nodeName("spot-b"))
-		for _, w := range all {
-			Eventually(s.onNode).WithContext(ctx).WithArguments(w.GetName(), "spot-b").Should(BeEmpty())
-			w.awaitSettled(ctx, 3, 3)
-			Expect(s.onNode(ctx, w.GetName(), "spot-c")).To(HaveLen(3))
-		}
-	})
+	It("[O06/interruption] pods are gone from a node that is drained before its deadline, and from one with a notice before it goes",
+		func(ctx SpecContext) {
+			s := newCoveredEnvironment(ctx)
+			all := s.createBoth(ctx, "noticed", 6, spreadSettings("2", "50"))
+			for _, w := range all {
+				w.awaitSettled(ctx, 3, 3)
+			}
+			output, err := exec.CommandContext(ctx, "kubectl", "drain", s.nodeName("spot-a"), "--ignore-daemonsets",
+				"--timeout=30s").CombinedOutput()
+			Expect(err).NotTo(HaveOccurred(), string(output))
+			for _, w := range all {
+				w.awaitSettled(ctx, 3, 3)
+			}
+			taintNode(ctx, s.nodeName("spot-b"))
+			for _, w := range all {
+				Eventually(s.onNode).WithContext(ctx).WithArguments(w.GetName(), "spot-b").Should(BeEmpty())
+				w.awaitSettled(ctx, 3, 3)
+				Expect(s.onNode(ctx, w.GetName(), "spot-c")).To(HaveLen(3))
+			}
+		})
 
 	It("pods that wait too long for a full class fall back, and one of them finds out when there is room again", func(ctx SpecContext) {
 		s := newEmptyEnvironment(ctx)
@@ -184,6 +187,7 @@ var _ = Describe("Nodes with strange labels", func() {
 		Expect(s.onNode(ctx, "odd", "both")).To(HaveLen(2))
 		Expect(s.onNode(ctx, "odd", "neither")).To(HaveLen(2))
 		Eventually(leader.metric).WithContext(ctx).WithArguments(`swarm_spread_nodes{class="spot",labels="ambiguous"}`).Should(Equal("1"))
-		Eventually(leader.metric).WithContext(ctx).WithArguments(`swarm_spread_nodes{class="on-demand",labels="unlabelled"}`).ShouldNot(Or(BeEmpty(), Equal("0")))
+		Eventually(leader.metric).WithContext(ctx).WithArguments(`swarm_spread_nodes{class="on-demand",labels="unlabelled"}`).
+			ShouldNot(Or(BeEmpty(), Equal("0")))
 	})
 })

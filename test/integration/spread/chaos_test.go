@@ -125,7 +125,8 @@ func (s *soakTest) roll(ctx context.Context, one *managedWorkload) {
 
 // templateChange is what makes a template another.
 func templateChange(to string) any {
-	return map[string]any{"spec": map[string]any{"template": map[string]any{"metadata": map[string]any{"annotations": map[string]any{"roll": to}}}}}
+	annotations := map[string]any{"annotations": map[string]any{"roll": to}}
+	return map[string]any{"spec": map[string]any{"template": map[string]any{"metadata": annotations}}}
 }
 
 func (s *soakTest) pause(ctx context.Context, one *managedWorkload) {

@@ -64,7 +64,8 @@ var _ = Describe("The configuration", func() {
 			Expect(w.annotation(v1alpha1.SpreadCurrent)(ctx)).To(Equal(distribution(0, 4)))
 			w.status(ctx, v1alpha1.SpreadRebalancing)
 			w.scale(ctx, 6)
-			Eventually(s.pods).WithContext(ctx).WithArguments(w.GetName()).Should(And(HaveLen(6), HaveEach(Satisfy(isUntouched)), HaveEach(Satisfy(isAvailable))))
+			Eventually(s.pods).WithContext(ctx).WithArguments(w.GetName()).Should(And(HaveLen(6), HaveEach(Satisfy(isUntouched)),
+				HaveEach(Satisfy(isAvailable))))
 		}
 		Consistently(s.moves).Should(BeEmpty())
 	})
@@ -74,7 +75,8 @@ var _ = Describe("The configuration", func() {
 		replicaFleet.replaceReplicas(ctx, "SWARM_SPREAD_ANNOTATION_PREFIX="+prefix)
 		s := newEnvironment(ctx)
 		other := s.deployment(ctx, "other", 4, spreadSettings("1", "50"))
-		w := s.deployment(ctx, "prefixed", 4, map[string]string{v1alpha1.SpreadMode.Key(prefix): v1alpha1.SpreadEnabled, v1alpha1.SpreadSpotPercentage.Key(prefix): "100"})
+		w := s.deployment(ctx, "prefixed", 4, map[string]string{v1alpha1.SpreadMode.Key(prefix): v1alpha1.SpreadEnabled,
+			v1alpha1.SpreadSpotPercentage.Key(prefix): "100"})
 		w.awaitRunning(ctx, 0, 4)
 		Eventually(func() (map[string]string, error) {
 			object, err := w.current(ctx)
@@ -113,7 +115,8 @@ var _ = Describe("A workload that is balanced", func() {
 		}).Should(Equal(2), "what specs before have left is gone")
 		Eventually(selected).WithContext(ctx).Should(Equal([]string{s.namespace}))
 		began := currentAuditPosition()
-		Consistently(func() []request { return requestsWithoutLease(began) }).WithTimeout(5 * time.Second).WithPolling(500 * time.Millisecond).Should(BeEmpty())
+		Consistently(func() []request { return requestsWithoutLease(began) }).WithTimeout(5 * time.Second).WithPolling(500 * time.Millisecond).
+			Should(BeEmpty())
 	})
 
 	It("[R14/api-audit] is not one of those that do not opt in, which cause no request, however they change", func(ctx SpecContext) {
@@ -132,7 +135,8 @@ var _ = Describe("A workload that is balanced", func() {
 		leader := replicaFleet.awaitLeader(ctx)
 		const placed = `swarm_webhook_request_duration_seconds_count{outcome="placed",webhook="spread"}`
 		before, placedBefore := map[string]string{}, leader.count(ctx, placed)
-		for _, series := range []string{reconcileSeries("time_seconds_count", "deployment"), reconcileSeries("time_seconds_count", "statefulset"), reconcileSeries("errors_total", "deployment"), reconcileSeries("errors_total", "statefulset")} {
+		for _, series := range []string{reconcileSeries("time_seconds_count", "deployment"), reconcileSeries("time_seconds_count", "statefulset"),
+			reconcileSeries("errors_total", "deployment"), reconcileSeries("errors_total", "statefulset")} {
 			var err error
 			before[series], err = leader.metric(ctx, series)
 			Expect(err).NotTo(HaveOccurred())
@@ -155,7 +159,8 @@ var _ = Describe("A workload that is balanced", func() {
 			stamped = append(stamped, slices.DeleteFunc(pods, isUntouched)...)
 		}
 		Expect(stamped).NotTo(BeEmpty())
-		Expect(leader.count(ctx, placed)-placedBefore).To(BeNumerically(">=", len(stamped)), "each pod that was placed is an answer of the webhook")
+		Expect(leader.count(ctx, placed)-placedBefore).To(BeNumerically(">=", len(stamped)),
+			"each pod that was placed is an answer of the webhook")
 		Expect(leader.count(ctx, strings.Replace(placed, "_count", "_sum", 1))).To(BeNumerically(">", 0))
 		for series, value := range before {
 			if strings.Contains(series, "errors") {

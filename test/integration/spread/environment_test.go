@@ -75,7 +75,8 @@ func (s *environment) podOf(owner metav1.Object, kind string, labels map[string]
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: s.namespace, GenerateName: owner.GetName() + "-", Labels: labels,
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: kind, Name: owner.GetName(), UID: owner.GetUID(), Controller: new(true)}},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: kind, Name: owner.GetName(), UID: owner.GetUID(),
+				Controller: new(true)}},
 		},
 		Spec: s.podSpec(),
 	}
@@ -166,8 +167,10 @@ func (s *environment) describe(ctx context.Context) {
 		class, _ = classes(ctx, capacity)
 	}
 	for _, pod := range list.Items {
-		GinkgoWriter.Printf("pod %s number %s made for %s on %s (%s) phase %s ready %t going %t\n", pod.Name, pod.Annotations[annotationKey(v1alpha1.SpreadNumber)],
-			pod.Annotations[annotationKey(v1alpha1.SpreadClass)], strings.TrimPrefix(pod.Spec.NodeName, s.namespace), class[pod.Spec.NodeName], pod.Status.Phase, isAvailable(pod), pod.DeletionTimestamp != nil)
+		GinkgoWriter.Printf("pod %s number %s made for %s on %s (%s) phase %s ready %t going %t\n", pod.Name,
+			pod.Annotations[annotationKey(v1alpha1.SpreadNumber)],
+			pod.Annotations[annotationKey(v1alpha1.SpreadClass)], strings.TrimPrefix(pod.Spec.NodeName, s.namespace), class[pod.Spec.NodeName],
+			pod.Status.Phase, isAvailable(pod), pod.DeletionTimestamp != nil)
 	}
 	events := &corev1.EventList{}
 	_ = api.List(ctx, events, client.InNamespace(s.namespace))

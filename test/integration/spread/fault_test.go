@@ -26,7 +26,8 @@ var _ = Describe("When the operator is away", func() {
 		replicaFleet.stopAll()
 		all := s.createBoth(ctx, "meanwhile", 8, spreadSettings("2", "100"))
 		for _, w := range all {
-			Eventually(s.pods).WithContext(ctx).WithArguments(w.GetName()).Should(And(HaveLen(8), HaveEach(Satisfy(isUntouched)), HaveEach(Satisfy(isAvailable))))
+			Eventually(s.pods).WithContext(ctx).WithArguments(w.GetName()).Should(And(HaveLen(8), HaveEach(Satisfy(isUntouched)),
+				HaveEach(Satisfy(isAvailable))))
 		}
 		began := time.Now()
 		replicaFleet.startReplica(ctx)
@@ -68,7 +69,8 @@ var _ = Describe("When the operator is away", func() {
 		frozen.session.Signal(syscall.SIGSTOP)
 		DeferCleanup(func() { Eventually(frozen.session.Signal(syscall.SIGKILL)).Should(gexec.Exit()) })
 		w.scale(ctx, 30)
-		Eventually(s.pods).WithContext(ctx).WithArguments("estimated").Should(And(HaveLen(30), HaveEach(Not(Satisfy(isUntouched)))), "every pod has a place")
+		Eventually(s.pods).WithContext(ctx).WithArguments("estimated").Should(And(HaveLen(30), HaveEach(Not(Satisfy(isUntouched)))),
+			"every pod has a place")
 		guessed := 0
 		for _, r := range others {
 			count, err := r.metric(ctx, `swarm_placement_answers_total{by="estimate"}`)
@@ -110,7 +112,8 @@ func annotateNamespace(ctx context.Context, name string, annotations map[string]
 	GinkgoHelper()
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": annotations}})
 	Expect(err).NotTo(HaveOccurred())
-	Expect(api.Patch(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, client.RawPatch(types.MergePatchType, patch))).To(Succeed())
+	Expect(api.Patch(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, client.RawPatch(types.MergePatchType, patch))).
+		To(Succeed())
 }
 
 // setNamespaceLabel takes a namespace into the operator's care or out of it. Without a value the label goes.
@@ -118,5 +121,6 @@ func setNamespaceLabel(ctx context.Context, name string, value any) {
 	GinkgoHelper()
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": map[string]any{ours: value}}})
 	Expect(err).NotTo(HaveOccurred())
-	Expect(api.Patch(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, client.RawPatch(types.MergePatchType, patch))).To(Succeed())
+	Expect(api.Patch(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, client.RawPatch(types.MergePatchType, patch))).
+		To(Succeed())
 }

@@ -30,7 +30,8 @@ var _ = Describe("A setting that is wrong", func() {
 			w.annotate(ctx, map[string]any{annotationKey(v1alpha1.SpreadSpotPercentage): value})
 		}
 		for value, w := range all {
-			Eventually(w.annotation(v1alpha1.SpreadStatus)).WithContext(ctx).Should(HavePrefix(`Invalid: spot-percentage is "` + value + `": write a whole number from 0 to 100`))
+			Eventually(w.annotation(v1alpha1.SpreadStatus)).WithContext(ctx).Should(HavePrefix(`Invalid: spot-percentage is "` + value +
+				`": write a whole number from 0 to 100`))
 			w.awaitEvent(ctx, `Warning ConfigurationError: spot-percentage is "`+value+`"`)
 			w.scale(ctx, 8)
 		}
@@ -47,15 +48,18 @@ var _ = Describe("A setting that is wrong", func() {
 	It("from the first on leaves pods where they come up", func(ctx SpecContext) {
 		s := newCoveredEnvironment(ctx)
 		w := s.deployment(ctx, "wrong", 4, spreadSettings("two", "50"))
-		Eventually(w.annotation(v1alpha1.SpreadStatus)).WithContext(ctx).Should(HavePrefix(`Invalid: min-on-demand is "two": write a number of replicas`))
+		Eventually(w.annotation(v1alpha1.SpreadStatus)).WithContext(ctx).
+			Should(HavePrefix(`Invalid: min-on-demand is "two": write a number of replicas`))
 		w.awaitEvent(ctx, "Warning ConfigurationError: ")
-		Eventually(s.pods).WithContext(ctx).WithArguments("wrong").Should(And(HaveLen(4), HaveEach(Satisfy(isAvailable)), HaveEach(Satisfy(isUntouched))))
+		Eventually(s.pods).WithContext(ctx).WithArguments("wrong").Should(And(HaveLen(4), HaveEach(Satisfy(isAvailable)),
+			HaveEach(Satisfy(isUntouched))))
 		Expect(s.moves()).To(BeEmpty())
 	})
 
 	It("on a template that names its node is told, and nothing is moved", func(ctx SpecContext) {
 		s := newCoveredEnvironment(ctx)
-		w := s.deployment(ctx, "fixed", 4, spreadSettings("", "50"), func(spec *appsv1.DeploymentSpec) { spec.Template.Spec.NodeName = s.nodeName("on-demand-a") })
+		w := s.deployment(ctx, "fixed", 4, spreadSettings("", "50"),
+			func(spec *appsv1.DeploymentSpec) { spec.Template.Spec.NodeName = s.nodeName("on-demand-a") })
 		w.status(ctx, "Invalid: its template chooses nodes by nodeName itself: take that out of the template, or disable spread")
 		Eventually(s.pods).WithContext(ctx).WithArguments("fixed").Should(And(HaveLen(4), HaveEach(Satisfy(isAvailable))))
 		Consistently(s.moves).Should(BeEmpty())
@@ -88,7 +92,8 @@ var _ = Describe("A setting that is wrong", func() {
 		w := system.deployment(ctx, "spread-suite", 4, spreadSettings("", "50"))
 		DeferCleanup(func(ctx SpecContext) {
 			Expect(api.Delete(ctx, w.Object)).To(Succeed())
-			Expect(api.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(system.namespace), client.MatchingLabels{"app": w.GetName()}, client.GracePeriodSeconds(0))).To(Succeed())
+			Expect(api.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(system.namespace), client.MatchingLabels{"app": w.GetName()},
+				client.GracePeriodSeconds(0))).To(Succeed())
 		})
 		Eventually(w.annotation(v1alpha1.SpreadStatus)).WithContext(ctx).Should(HavePrefix("Invalid: "))
 		w.awaitEvent(ctx, "Warning ConfigurationError: ")

@@ -22,7 +22,8 @@ var _ = Describe("No pod is lost", func() {
 		w := s.deployment(ctx, "steady", 6, spreadSettings("2", "100"))
 		w.awaitSettled(ctx, 2, 4)
 		for _, zone := range zones {
-			patchNode(ctx, s.nodeName(spot+"-"+zone), types.JSONPatchType, fmt.Sprintf(`[{"op":"add","path":"/spec/taints/-","value":{"key":%q,"effect":"NoExecute"}}]`, corev1.TaintNodeNotReady))
+			patchNode(ctx, s.nodeName(spot+"-"+zone), types.JSONPatchType,
+				fmt.Sprintf(`[{"op":"add","path":"/spec/taints/-","value":{"key":%q,"effect":"NoExecute"}}]`, corev1.TaintNodeNotReady))
 		}
 		Consistently(s.moves).Should(BeEmpty())
 		s.open(ctx) // it takes them away again
@@ -37,7 +38,8 @@ var _ = Describe("No pod is lost", func() {
 		for _, zone := range zones {
 			cordon(ctx, s.nodeName(onDemand+"-"+zone), true)
 		}
-		Eventually(w.annotation(v1alpha1.SpreadReason)).WithContext(ctx).Should(Equal("waiting: there is no other node for pods of nodes that are going away"))
+		Eventually(w.annotation(v1alpha1.SpreadReason)).WithContext(ctx).
+			Should(Equal("waiting: there is no other node for pods of nodes that are going away"))
 		Consistently(s.moves).Should(BeEmpty())
 		w.awaitRunning(ctx, 2, 4)
 		cordon(ctx, s.nodeName(onDemand+"-a"), false)
@@ -74,7 +76,8 @@ var _ = Describe("No pod is lost", func() {
 			}
 		})
 		w.annotate(ctx, map[string]any{annotationKey(v1alpha1.SpreadSpotPercentage): "100"})
-		Eventually(w.annotation(v1alpha1.SpreadReason)).WithContext(ctx).Should(Equal("waiting: the last replacement came without a place: can the API server reach the webhook?"))
+		Eventually(w.annotation(v1alpha1.SpreadReason)).WithContext(ctx).
+			Should(Equal("waiting: the last replacement came without a place: can the API server reach the webhook?"))
 		Consistently(s.moves).WithTimeout(5 * cooldown).Should(HaveLen(1))
 		replicaFleet.startRouting(only)
 		replicaFleet.stopAll() // a new process tries at once
@@ -90,7 +93,8 @@ var _ = Describe("No pod is lost", func() {
 		pods, err := s.pods(ctx, "silent")
 		Expect(err).NotTo(HaveOccurred())
 		last := &pods[3]
-		Expect(api.Status().Patch(ctx, last, client.RawPatch(types.StrategicMergePatchType, []byte(`{"status":{"conditions":[{"type":"Ready","status":"False"}]}}`)))).To(Succeed())
+		Expect(api.Status().Patch(ctx, last, client.RawPatch(types.StrategicMergePatchType,
+			[]byte(`{"status":{"conditions":[{"type":"Ready","status":"False"}]}}`)))).To(Succeed())
 		Eventually(s.allowedDisruptions).WithContext(ctx).WithArguments("silent").Should(BeZero())
 		taintNode(ctx, last.Spec.NodeName)
 		Eventually(s.pods).WithContext(ctx).WithArguments("silent").ShouldNot(ContainElement(HaveField("UID", last.UID)))

@@ -149,7 +149,8 @@ func isRolledOut(object client.Object) bool {
 	switch workload := object.(type) {
 	case *appsv1.Deployment:
 		status := workload.Status
-		return status.ObservedGeneration == workload.Generation && status.UpdatedReplicas == status.Replicas && status.Replicas == *workload.Spec.Replicas
+		return status.ObservedGeneration == workload.Generation && status.UpdatedReplicas == status.Replicas &&
+			status.Replicas == *workload.Spec.Replicas
 	case *appsv1.StatefulSet:
 		return workload.Status.ObservedGeneration == workload.Generation && workload.Status.CurrentRevision == workload.Status.UpdateRevision
 	}
@@ -164,7 +165,8 @@ func isTerminated(pod corev1.Pod) bool {
 // annotationText is all that is written on a workload, except for the settings.
 func annotationText(object client.Object) string {
 	var all []string
-	for _, annotation := range []v1alpha1.SpreadAnnotation{v1alpha1.SpreadStatus, v1alpha1.SpreadDesired, v1alpha1.SpreadCurrent, v1alpha1.SpreadReason} {
+	for _, annotation := range []v1alpha1.SpreadAnnotation{v1alpha1.SpreadStatus, v1alpha1.SpreadDesired, v1alpha1.SpreadCurrent,
+		v1alpha1.SpreadReason} {
 		all = append(all, object.GetAnnotations()[annotationKey(annotation)])
 	}
 	return strings.TrimSpace(strings.Join(all, " "))

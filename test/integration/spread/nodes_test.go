@@ -51,7 +51,8 @@ func patchNode(ctx context.Context, name string, kind types.PatchType, patch str
 // taintNode puts the notice on a node.
 func taintNode(ctx context.Context, name string) {
 	GinkgoHelper()
-	patchNode(ctx, name, types.JSONPatchType, fmt.Sprintf(`[{"op":"add","path":"/spec/taints/-","value":{"key":%q,"effect":"NoSchedule"}}]`, disruptionTaint))
+	patchNode(ctx, name, types.JSONPatchType, fmt.Sprintf(`[{"op":"add","path":"/spec/taints/-","value":{"key":%q,"effect":"NoSchedule"}}]`,
+		disruptionTaint))
 }
 
 // remove deletes a node without any notice.
@@ -78,7 +79,8 @@ func (s *environment) nodes(ctx context.Context, classes ...string) {
 func (s *environment) node(ctx context.Context, name string, changes ...func(*corev1.Node)) {
 	GinkgoHelper()
 	resources := corev1.ResourceList{
-		corev1.ResourceCPU: resource.MustParse("64"), corev1.ResourceMemory: resource.MustParse("256Gi"), corev1.ResourcePods: resource.MustParse("250"),
+		corev1.ResourceCPU: resource.MustParse("64"), corev1.ResourceMemory: resource.MustParse("256Gi"),
+		corev1.ResourcePods: resource.MustParse("250"),
 	}
 	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{
@@ -101,7 +103,8 @@ func withLabels(labels map[string]string) func(*corev1.Node) {
 // small has room for this many pods.
 func small(pods string) func(*corev1.Node) {
 	return func(node *corev1.Node) {
-		node.Status.Allocatable[corev1.ResourcePods], node.Status.Capacity[corev1.ResourcePods] = resource.MustParse(pods), resource.MustParse(pods)
+		node.Status.Allocatable[corev1.ResourcePods], node.Status.Capacity[corev1.ResourcePods] = resource.MustParse(pods),
+			resource.MustParse(pods)
 	}
 }
 

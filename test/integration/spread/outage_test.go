@@ -28,7 +28,8 @@ func (s *soakTest) limitNode(ctx context.Context, _ *managedWorkload) {
 func (s *soakTest) setPodCapacity(ctx context.Context, name string, pods int) {
 	GinkgoHelper()
 	body := fmt.Sprintf(`{"status":{"allocatable":{"pods":"%d"},"capacity":{"pods":"%d"}}}`, pods, pods)
-	Expect(api.Status().Patch(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, client.RawPatch(types.MergePatchType, []byte(body)))).To(Succeed())
+	Expect(api.Status().Patch(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}},
+		client.RawPatch(types.MergePatchType, []byte(body)))).To(Succeed())
 }
 
 // randomNode is a node of the scene, nil when there is none.
@@ -114,7 +115,8 @@ func (s *soakTest) relabelOne(ctx context.Context, _ *managedWorkload) {
 
 func (s *soakTest) addNode(ctx context.Context, _ *managedWorkload) {
 	s.extra++
-	s.node(ctx, fmt.Sprintf("extra-%d", s.extra), withLabels(map[string]string{capacity: []string{spot, onDemand}[s.random.IntN(2)]}), s.labelProvisioned)
+	s.node(ctx, fmt.Sprintf("extra-%d", s.extra), withLabels(map[string]string{capacity: []string{spot, onDemand}[s.random.IntN(2)]}),
+		s.labelProvisioned)
 }
 
 // labelProvisioned labels some nodes as created by a provisioner, which adds nodes when pods wait.

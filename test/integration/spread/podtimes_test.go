@@ -190,7 +190,8 @@ func (s *soakTest) checkPace(w *managedWorkload, moves []request) {
 	}
 	batch := 0
 	for _, move := range moves {
-		if setting := s.podTimes.removedBy(move); move.Received.After(last.Received.Add(-lag)) && setting != nil && setting.app == w.GetName() && setting.isServingAt(move.Received) {
+		if setting := s.podTimes.removedBy(move); move.Received.After(last.Received.Add(-lag)) && setting != nil && setting.app == w.GetName() &&
+			setting.isServingAt(move.Received) {
 			batch++
 		}
 	}

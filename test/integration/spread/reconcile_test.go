@@ -50,25 +50,26 @@ var _ = Describe("A workload that was made without us", func() {
 		Expect(order[0]).To(Equal("adrift-s-6"), "the highest ordinal of those that belong elsewhere goes first")
 	})
 
-	It("[R04/budget-respected, R04/override] is moved as far as its budget allows, and beyond only when it asks for that", func(ctx SpecContext) {
-		s, deployment, set := newMisplaced(ctx, 4)
-		deployment.budget(ctx, "two", intstr.FromInt32(2))
-		set.budget(ctx, "all", intstr.FromString("100%"))
-		seen, blocked := deployment.watchPods(ctx), set.watchPods(ctx)
-		deployment.optIn(ctx, "", "0")
-		set.optIn(ctx, "", "0")
-		deployment.awaitSettled(ctx, 4, 0)
-		Expect(seen.Lowest()).To(BeNumerically(">=", 2))
-		set.status(ctx, v1alpha1.SpreadBlockedByPDB)
-		Consistently(s.split).WithContext(ctx).WithArguments(set.GetName()).Should(Equal(distribution(0, 4)))
-		Expect(blocked.Lowest()).To(Equal(4))
-		Expect(verbs(s.moves())).To(Equal([]string{"create"}))
+	It("[R04/budget-respected, R04/override] is moved as far as its budget allows, and beyond only when it asks for that",
+		func(ctx SpecContext) {
+			s, deployment, set := newMisplaced(ctx, 4)
+			deployment.budget(ctx, "two", intstr.FromInt32(2))
+			set.budget(ctx, "all", intstr.FromString("100%"))
+			seen, blocked := deployment.watchPods(ctx), set.watchPods(ctx)
+			deployment.optIn(ctx, "", "0")
+			set.optIn(ctx, "", "0")
+			deployment.awaitSettled(ctx, 4, 0)
+			Expect(seen.Lowest()).To(BeNumerically(">=", 2))
+			set.status(ctx, v1alpha1.SpreadBlockedByPDB)
+			Consistently(s.split).WithContext(ctx).WithArguments(set.GetName()).Should(Equal(distribution(0, 4)))
+			Expect(blocked.Lowest()).To(Equal(4))
+			Expect(verbs(s.moves())).To(Equal([]string{"create"}))
 
-		set.annotate(ctx, map[string]any{annotationKey(v1alpha1.SpreadPDBOverride): "true"})
-		set.awaitSettled(ctx, 4, 0)
-		Expect(blocked.Lowest()).To(BeNumerically(">=", 3), "one at a time even so")
-		Expect(verbs(s.moves())).To(Equal([]string{"create", "delete"}))
-	})
+			set.annotate(ctx, map[string]any{annotationKey(v1alpha1.SpreadPDBOverride): "true"})
+			set.awaitSettled(ctx, 4, 0)
+			Expect(blocked.Lowest()).To(BeNumerically(">=", 3), "one at a time even so")
+			Expect(verbs(s.moves())).To(Equal([]string{"create", "delete"}))
+		})
 
 	It("is left alone when several budgets cover its pods, and says so", func(ctx SpecContext) {
 		s, w, _ := newMisplaced(ctx, 4)
@@ -81,28 +82,29 @@ var _ = Describe("A workload that was made without us", func() {
 		Expect(s.requests()).To(HaveEach(Satisfy(func(r request) bool { return !r.isRemoval() })), "the webhook is not even called")
 	})
 
-	It("is moved only while a disruption window is open: its own, else its namespace's, else that of the configuration", func(ctx SpecContext) {
-		const never, always = "0 0 29 2 * for 1m", "* * * * * for 1h"
-		replicaFleet.replaceReplicas(ctx, "SWARM_SPREAD_DISRUPTION_WINDOWS="+never)
-		s, w, _ := newMisplaced(ctx, 6)
-		stays := func() {
-			GinkgoHelper()
-			Eventually(w.annotation(v1alpha1.SpreadReason)).WithContext(ctx).Should(HavePrefix("waiting: the disruption windows are closed"))
-			before := len(s.moves())
-			Consistently(s.moves).Should(HaveLen(before))
-		}
-		w.optIn(ctx, "", "80")
-		w.status(ctx, v1alpha1.SpreadRebalancing)
-		stays()
-		annotateNamespace(ctx, s.namespace, map[string]any{annotationKey(v1alpha1.SpreadWindows): always})
-		w.awaitSettled(ctx, 2, 4)
-		w.annotate(ctx, map[string]any{annotationKey(v1alpha1.SpreadWindows): never, annotationKey(v1alpha1.SpreadSpotPercentage): "50"})
-		w.status(ctx, v1alpha1.SpreadRebalancing)
-		stays()
-		annotateNamespace(ctx, s.namespace, map[string]any{annotationKey(v1alpha1.SpreadWindows): never})
-		w.annotate(ctx, map[string]any{annotationKey(v1alpha1.SpreadWindows): always})
-		w.awaitSettled(ctx, 3, 3)
-	})
+	It("is moved only while a disruption window is open: its own, else its namespace's, else that of the configuration",
+		func(ctx SpecContext) {
+			const never, always = "0 0 29 2 * for 1m", "* * * * * for 1h"
+			replicaFleet.replaceReplicas(ctx, "SWARM_SPREAD_DISRUPTION_WINDOWS="+never)
+			s, w, _ := newMisplaced(ctx, 6)
+			stays := func() {
+				GinkgoHelper()
+				Eventually(w.annotation(v1alpha1.SpreadReason)).WithContext(ctx).Should(HavePrefix("waiting: the disruption windows are closed"))
+				before := len(s.moves())
+				Consistently(s.moves).Should(HaveLen(before))
+			}
+			w.optIn(ctx, "", "80")
+			w.status(ctx, v1alpha1.SpreadRebalancing)
+			stays()
+			annotateNamespace(ctx, s.namespace, map[string]any{annotationKey(v1alpha1.SpreadWindows): always})
+			w.awaitSettled(ctx, 2, 4)
+			w.annotate(ctx, map[string]any{annotationKey(v1alpha1.SpreadWindows): never, annotationKey(v1alpha1.SpreadSpotPercentage): "50"})
+			w.status(ctx, v1alpha1.SpreadRebalancing)
+			stays()
+			annotateNamespace(ctx, s.namespace, map[string]any{annotationKey(v1alpha1.SpreadWindows): never})
+			w.annotate(ctx, map[string]any{annotationKey(v1alpha1.SpreadWindows): always})
+			w.awaitSettled(ctx, 3, 3)
+		})
 
 	It("keeps a pod whose volume is nowhere near the nodes it belongs on, and says so", func(ctx SpecContext) {
 		s := newEmptyEnvironment(ctx)
@@ -145,7 +147,8 @@ func (s *environment) volume(ctx context.Context, pod, zone string) {
 		},
 	}
 	if zone != "" {
-		object.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: inZones(zone).NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms}}
+		object.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: inZones(zone).
+			NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms}}
 	}
 	Expect(api.Create(ctx, object)).To(Succeed())
 	DeferCleanup(func(ctx SpecContext) { Expect(api.Delete(ctx, object)).To(Succeed()) })

@@ -184,4 +184,5 @@ func (f *operatorFleet) next() *replica {
 }
 
 // insecureTransport is for connections to replicas, which show the certificate of the door.
-var insecureTransport = &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 100}
+var insecureTransport = &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true,
+	MaxIdleConnsPerHost: 100}

@@ -71,8 +71,8 @@ var _ = Describe("A long time of trouble", func() {
 	})
 })
 
-// soakOptions returns how long faults are injected (SPREAD_SOAK) and the seed of their order (SPREAD_SEED). Every run of the suite has a short
-// version with a fixed seed; `make soak` has a long one.
+// soakOptions returns how long faults are injected (SPREAD_SOAK) and the seed of their order (SPREAD_SEED). Every run of the suite has a
+// short version with a fixed seed; `make soak` has a long one.
 func soakOptions() (time.Duration, uint64) {
 	GinkgoHelper()
 	long, err := time.ParseDuration(cmp.Or(os.Getenv("SPREAD_SOAK"), "30s"))
@@ -134,8 +134,8 @@ func (s *soakTest) awaitHealthy(ctx context.Context, when string) []string {
 	})
 }
 
-// rollAndScaleAll rolls and scales everything while nothing else happens, and expects no move: a rollout assigns all numbers again, and every prefix
-// of them is right.
+// rollAndScaleAll rolls and scales everything while nothing else happens, and expects no move: a rollout assigns all numbers again, and
+// every prefix of them is right.
 func (s *soakTest) rollAndScaleAll(ctx context.Context, when string) {
 	GinkgoHelper()
 	before := s.estimatedPlacements(ctx)
@@ -163,7 +163,8 @@ func (s *soakTest) estimatedPlacements(ctx context.Context) (total int) {
 	return total
 }
 
-// checkOrdinals looks whether nothing was moved since the last time of peace, and all pods of Deployments have the numbers that they should.
+// checkOrdinals looks whether nothing was moved since the last time of peace, and all pods of Deployments have the numbers that they
+// should.
 func (s *soakTest) checkOrdinals(ctx context.Context, when string, guessed int) {
 	GinkgoHelper()
 	if guessed > 0 {
@@ -218,7 +219,8 @@ func (s *soakTest) findProblems(ctx context.Context) []string {
 		object, err := one.current(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		if why := one.problem(object, list.Items, class); why != "" {
-			problems = append(problems, fmt.Sprintf("%s (%s, %d replicas, floor %d, %d%%): %s", one.GetName(), one.kind, one.size, one.floor, one.share, why))
+			problems = append(problems, fmt.Sprintf("%s (%s, %d replicas, floor %d, %d%%): %s", one.GetName(), one.kind, one.size, one.floor,
+				one.share, why))
 		}
 	}
 	return problems

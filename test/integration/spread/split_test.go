@@ -41,7 +41,8 @@ var _ = Describe("A workload", func() {
 	It("[R01/deployment, R01/stateful-set, R01/others-untouched, R01/outside-webhook-path] is managed for two annotations, whatever its kind, and others are left alone and are not asked about", func(ctx SpecContext) {
 		s, elsewhere := newEnvironment(ctx), newEnvironment(ctx)
 		plain := []workload{s.deployment(ctx, "plain", 4, nil), elsewhere.deployment(ctx, "plain", 4, nil)}
-		idle := []workload{s.deployment(ctx, "numbers", 4, map[string]string{annotationKey(v1alpha1.SpreadSpotPercentage): "60"}), s.deployment(ctx, "enabled", 4, spreadSettings("", ""))}
+		idle := []workload{s.deployment(ctx, "numbers", 4, map[string]string{annotationKey(v1alpha1.SpreadSpotPercentage): "60"}),
+			s.deployment(ctx, "enabled", 4, spreadSettings("", ""))}
 		managed := s.createBoth(ctx, "managed", 5, spreadSettings("", "60"))
 		for _, w := range managed {
 			w.awaitSettled(ctx, 2, 3)
@@ -49,7 +50,8 @@ var _ = Describe("A workload", func() {
 		}
 		Expect(selected(ctx)).To(And(ContainElement(s.namespace), Not(ContainElement(elsewhere.namespace))))
 
-		loose := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "loose", Labels: map[string]string{"app": "loose"}}, Spec: s.podSpec()}
+		loose := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "loose", Labels: map[string]string{"app": "loose"}},
+			Spec: s.podSpec()}
 		Expect(api.Create(ctx, loose)).To(Succeed())
 		plain = append(plain, s.deployment(ctx, "later", 4, nil), workload{s, loose})
 		for _, w := range append(plain, idle...) {
@@ -72,7 +74,8 @@ var _ = Describe("A workload", func() {
 		w.awaitSettled(ctx, 2, 2)
 		Expect(selected(ctx)).To(ContainElement(s.namespace))
 		w.patch(ctx, map[string]any{"metadata": map[string]any{"labels": map[string]any{annotationKey(v1alpha1.SpreadMode): nil}}})
-		for _, written := range []v1alpha1.SpreadAnnotation{v1alpha1.SpreadStatus, v1alpha1.SpreadDesired, v1alpha1.SpreadCurrent, v1alpha1.SpreadSettings} {
+		for _, written := range []v1alpha1.SpreadAnnotation{v1alpha1.SpreadStatus, v1alpha1.SpreadDesired, v1alpha1.SpreadCurrent,
+			v1alpha1.SpreadSettings} {
 			Eventually(w.annotation(written)).WithContext(ctx).Should(BeEmpty())
 		}
 		Eventually(selected).WithContext(ctx).ShouldNot(ContainElement(s.namespace))
@@ -90,7 +93,8 @@ var _ = Describe("A workload", func() {
 		for _, pod := range pods {
 			Expect(pod.Spec.NodeName).To(Or(HaveSuffix("-a"), HaveSuffix("-b")))
 			class := pod.Annotations[annotationKey(v1alpha1.SpreadClass)]
-			Expect(pod.Spec.Tolerations).To(ContainElement(corev1.Toleration{Key: capacity, Operator: corev1.TolerationOpEqual, Value: class, Effect: corev1.TaintEffectNoSchedule}))
+			Expect(pod.Spec.Tolerations).To(ContainElement(corev1.Toleration{Key: capacity, Operator: corev1.TolerationOpEqual, Value: class,
+				Effect: corev1.TaintEffectNoSchedule}))
 		}
 	})
 })
@@ -103,7 +107,8 @@ func isUntouched(pod corev1.Pod) bool {
 
 // inZones is an affinity that a user has set.
 func inZones(names ...string) *corev1.Affinity {
-	term := corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: names}}}
+	term := corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelTopologyZone,
+		Operator: corev1.NodeSelectorOpIn, Values: names}}}
 	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
 		RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{term}},
 	}}

@@ -27,15 +27,18 @@ var _ = Describe("A Swarm", func() {
 			swarm.Spec.Agents[n].Template.Spec.Tolerations = s.podSpec().Tolerations
 		}
 		Expect(api.Create(ctx, swarm)).To(Succeed())
-		for _, kind := range []struct{ name, current string }{{"research-coordinator", distribution(1, 0)}, {"research-coder", distribution(2, 1)}, {"research-analyst", distribution(1, 1)}} {
+		for _, kind := range []struct{ name, current string }{{"research-coordinator", distribution(1, 0)},
+			{"research-coder", distribution(2, 1)}, {"research-analyst", distribution(1, 1)}} {
 			set := &appsv1.StatefulSet{}
 			Eventually(func() (map[string]string, error) {
 				err := api.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: kind.name}, set)
 				return set.Annotations, err
 			}).Should(And(
-				HaveKeyWithValue(annotationKey(v1alpha1.SpreadMode), v1alpha1.SpreadEnabled), HaveKeyWithValue(annotationKey(v1alpha1.SpreadMinOnDemand), "1"),
+				HaveKeyWithValue(annotationKey(v1alpha1.SpreadMode), v1alpha1.SpreadEnabled),
+				HaveKeyWithValue(annotationKey(v1alpha1.SpreadMinOnDemand), "1"),
 				HaveKeyWithValue(annotationKey(v1alpha1.SpreadSpotPercentage), "60"),
-				HaveKeyWithValue(annotationKey(v1alpha1.SpreadCurrent), kind.current), HaveKeyWithValue(annotationKey(v1alpha1.SpreadStatus), v1alpha1.SpreadBalanced),
+				HaveKeyWithValue(annotationKey(v1alpha1.SpreadCurrent), kind.current),
+				HaveKeyWithValue(annotationKey(v1alpha1.SpreadStatus), v1alpha1.SpreadBalanced),
 			), kind.name)
 		}
 	})

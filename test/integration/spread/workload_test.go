@@ -35,7 +35,8 @@ func (s *environment) template(name string) corev1.PodTemplateSpec {
 	return corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": name}}, Spec: s.podSpec()}
 }
 
-func (s *environment) deployment(ctx context.Context, name string, size int32, annotations map[string]string, changes ...func(*appsv1.DeploymentSpec)) workload {
+func (s *environment) deployment(ctx context.Context, name string, size int32, annotations map[string]string,
+	changes ...func(*appsv1.DeploymentSpec)) workload {
 	GinkgoHelper()
 	object := &appsv1.Deployment{ObjectMeta: s.meta(name, annotations), Spec: deploymentSpec(s.template(name), size)}
 	for _, change := range changes {
@@ -45,7 +46,8 @@ func (s *environment) deployment(ctx context.Context, name string, size int32, a
 	return workload{s, object}
 }
 
-func (s *environment) statefulSet(ctx context.Context, name string, size int32, annotations map[string]string, changes ...func(*appsv1.StatefulSetSpec)) workload {
+func (s *environment) statefulSet(ctx context.Context, name string, size int32, annotations map[string]string,
+	changes ...func(*appsv1.StatefulSetSpec)) workload {
 	GinkgoHelper()
 	object := &appsv1.StatefulSet{ObjectMeta: s.meta(name, annotations), Spec: statefulSetSpec(s.template(name), size)}
 	for _, change := range changes {

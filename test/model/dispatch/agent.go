@@ -58,7 +58,8 @@ func (t *transition) dial(p *process, to uint8, partial bool) bool {
 		return push(&p.current.toReplica, greeting)
 	}
 	greeting.ended, greeting.outcome, greeting.partial = 0, 0, true
-	return push(&p.current.toReplica, greeting) && push(&p.current.toReplica, message{kind: result, epoch: p.ended, outcome: p.outcome, partial: true})
+	return push(&p.current.toReplica, greeting) && push(&p.current.toReplica,
+		message{kind: result, epoch: p.ended, outcome: p.outcome, partial: true})
 }
 
 // send sends on the stream, once the operator has welcomed it.

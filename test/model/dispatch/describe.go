@@ -104,7 +104,8 @@ func (s state) describeMessage(step explore.Step) string {
 	case echoEarly:
 		return fmt.Sprintf("%s echoes the heartbeat of %s, of which it has not read the Hello", replicaName, name)
 	case receiveOnFormer:
-		return fmt.Sprintf("%s receives %s of connection %d of %s, which %s has given up", replicaName, p.former.toReplica[0], p.former.number, name, name)
+		return fmt.Sprintf("%s receives %s of connection %d of %s, which %s has given up", replicaName, p.former.toReplica[0], p.former.number,
+			name, name)
 	default:
 		return fmt.Sprintf("%s receives %s of connection %d of %s", replicaName, p.current.toReplica[0], p.current.number, name)
 	}

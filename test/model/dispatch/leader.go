@@ -37,7 +37,8 @@ func (t *transition) takeLease(r uint8) bool {
 	return t.store.lease.ticksLeft == 0 && t.becomeLeader(r)
 }
 
-// becomeLeader makes a standby the leader. The term is above that of every earlier leader, even if the Lease was deleted and counts from 1 again.
+// becomeLeader makes a standby the leader. The term is above that of every earlier leader, even if the Lease was deleted and counts from 1
+// again.
 func (t *transition) becomeLeader(r uint8) bool {
 	l, current := &t.replicas[r], &t.store.lease
 	deleted := current.term == 0
@@ -227,7 +228,8 @@ func (t *transition) expire(r, n uint8) bool {
 	return true
 }
 
-// giveUpTerminated gives up what a process ran whose end is certain: its container status names it. A new leader no longer awaits such a process.
+// giveUpTerminated gives up what a process ran whose end is certain: its container status names it. A new leader no longer awaits such a
+// process.
 func (t *transition) giveUpTerminated(r uint8) bool {
 	l := &t.replicas[r]
 	if !t.mayAct(r) || !l.termOpened {

@@ -26,7 +26,8 @@ func TestX02_MillionStatesWithoutAViolation(t *testing.T) {
 // searchedScenarios is every scenario, and every pair of faults.
 func searchedScenarios(yield func(explore.Report) bool) {
 	for _, reports := range []iter.Seq[explore.Report]{
-		protocol.Check(Scenarios, explore.Limits{States: statesWithAllRules}), protocol.Check(FaultPairs(), explore.Limits{States: statesWithPairs}),
+		protocol.Check(Scenarios, explore.Limits{States: statesWithAllRules}),
+		protocol.Check(FaultPairs(), explore.Limits{States: statesWithPairs}),
 	} {
 		for report := range reports {
 			if !yield(report) {

@@ -121,7 +121,8 @@ var (
 	Everything = Scenario{
 		Name: "everything",
 		Faults: Faults{
-			ProcessEnds: 1, PodReplacements: 1, SecondProcesses: 1, LeaderCrashes: 1, LeaderReleases: 1, LeaseDeletions: 1, Outages: 1, LostAnswers: 1,
+			ProcessEnds: 1, PodReplacements: 1, SecondProcesses: 1, LeaderCrashes: 1, LeaderReleases: 1, LeaseDeletions: 1, Outages: 1,
+			LostAnswers: 1,
 			Suspensions: 1, PartialHellos: 1, Failures: 3, Goodbyes: 1, Cancels: 1,
 		},
 		Connections: 3, Assignments: 3, Terms: 3, CachesLag: true, WritesLag: true, Heartbeats: true, Leases: [2]uint8{2, 2},

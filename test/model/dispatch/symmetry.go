@@ -25,7 +25,8 @@ func (m Model) isSymmetric() bool {
 func (s *state) isMirrored() bool {
 	a, b := s.processes[0], s.processes[1]
 	b.pod = a.pod
-	if a != b || s.store.task.owner != 0 || s.store.leases[0] != s.store.leases[1] || s.store.linked != [2]uint8{1, 2} && s.store.linked != [2]uint8{} {
+	if a != b || s.store.task.owner != 0 || s.store.leases[0] != s.store.leases[1] ||
+		s.store.linked != [2]uint8{1, 2} && s.store.linked != [2]uint8{} {
 		return false
 	}
 	for n := range s.replicas {
@@ -38,5 +39,6 @@ func (s *state) isMirrored() bool {
 
 func (r *replica) isMirrored() bool {
 	owned := r.memory.state == reserved || r.memory.state == assigned || r.memory.state == ended
-	return !owned && r.gates[0] == r.gates[1] && r.anyProcess&1 == r.anyProcess>>1&1 && r.links[0] == r.links[1] && r.cache.task.owner == 0 && r.write.task.owner == 0
+	return !owned && r.gates[0] == r.gates[1] && r.anyProcess&1 == r.anyProcess>>1&1 && r.links[0] == r.links[1] && r.cache.task.owner == 0 &&
+		r.write.task.owner == 0
 }

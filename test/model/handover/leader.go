@@ -130,7 +130,8 @@ func (t *transition) hasAcknowledged(worker, version uint8) bool {
 		if !p.exists || t.Scenario.workerOf(n) != worker {
 			continue
 		}
-		if p.loadedVersion >= version || !t.Rules.Has(AcknowledgedLaterList) && p.loadedVersion > 0 || !t.Rules.Has(RestartReleasesNothing) && p.restarted {
+		if p.loadedVersion >= version || !t.Rules.Has(AcknowledgedLaterList) && p.loadedVersion > 0 ||
+			!t.Rules.Has(RestartReleasesNothing) && p.restarted {
 			return true
 		}
 	}

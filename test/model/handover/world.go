@@ -74,10 +74,13 @@ func (t *transition) pod(n uint8) {
 	if !t.pods[n].exists {
 		return
 	}
-	t.Fault(&t.remainingFaults.Deletions, explore.Step{Action: deletePod, Subject: n}, func() bool { return change(&t.pods[n].terminating, true) })
-	t.Fault(&t.remainingFaults.Releases, explore.Step{Action: releasePod, Subject: n}, func() bool { return change(&t.pods[n].selected, false) })
+	t.Fault(&t.remainingFaults.Deletions, explore.Step{Action: deletePod, Subject: n},
+		func() bool { return change(&t.pods[n].terminating, true) })
+	t.Fault(&t.remainingFaults.Releases, explore.Step{Action: releasePod, Subject: n},
+		func() bool { return change(&t.pods[n].selected, false) })
 	t.Fault(&t.remainingFaults.LostNodes, explore.Step{Action: loseNode, Subject: n}, func() bool { return change(&t.pods[n].failed, true) })
-	t.Fault(&t.remainingFaults.ContainerRestarts, explore.Step{Action: restartContainer, Subject: n}, func() bool { return t.restartContainer(&t.pods[n]) })
+	t.Fault(&t.remainingFaults.ContainerRestarts, explore.Step{Action: restartContainer, Subject: n},
+		func() bool { return t.restartContainer(&t.pods[n]) })
 	t.Step(adoptPod, n, 0, func() bool { return !t.Scenario.Deployment && change(&t.pods[n].selected, true) })
 	t.Step(endPod, n, 0, func() bool { return t.endPod(&t.pods[n]) })
 	t.Step(syncFile, n, 0, func() bool { return t.syncFile(n) })

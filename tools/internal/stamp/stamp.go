@@ -19,8 +19,8 @@ import (
 // File is the name of the stamp in a folder of results.
 const File = "commit"
 
-// DescribeTree describes the working tree that root lies in: the commit, followed by " dirty:" and a hash when anything differs from it, files
-// included that Git does not track yet.
+// DescribeTree describes the working tree that root lies in: the commit, followed by " dirty:" and a hash when anything differs from it,
+// files included that Git does not track yet.
 func DescribeTree(ctx context.Context, root string) (string, error) {
 	described, err := git(ctx, root, "rev-parse", "HEAD", "--show-toplevel")
 	if err != nil {

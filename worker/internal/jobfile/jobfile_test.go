@@ -13,7 +13,8 @@ func TestParse(t *testing.T) {
 		reason, content string
 		want            JobList
 	}{
-		{"the published shape", "version: 3\nworkloads:\n  swarm-worker-0:\n    jobs:\n      - stream:b:new\n      - stream:a\n    version: 2\n  swarm-worker-1:\n    jobs:\n      - stream:c\n    version: 3\n",
+		{"the published shape",
+			"version: 3\nworkloads:\n  swarm-worker-0:\n    jobs:\n      - stream:b:new\n      - stream:a\n    version: 2\n  swarm-worker-1:\n    jobs:\n      - stream:c\n    version: 3\n",
 			JobList{3, 2, []string{"stream:a", "stream:b:new"}}},
 		{"a placeholder", "version: 1\nworkloads: {}\n", JobList{1, 0, nil}},
 		{"a placeholder without lists", "version: 0\n", JobList{0, 0, nil}},
@@ -21,7 +22,8 @@ func TestParse(t *testing.T) {
 		{"an empty list", "version: 4\nworkloads: {swarm-worker-0: {jobs: [], version: 4}}", JobList{4, 4, nil}},
 		{"no list", "version: 4\nworkloads: {swarm-worker-0: null}", JobList{4, 0, nil}},
 		{"a job twice is one job", "version: 4\nworkloads: {swarm-worker-0: {jobs: [b, a, b], version: 4}}", JobList{4, 4, []string{"a", "b"}}},
-		{"keys of a later operator", "version: 4\nsignature: x\nworkloads: {swarm-worker-0: {jobs: [a], version: 4, region: eu}}", JobList{4, 4, []string{"a"}}},
+		{"keys of a later operator", "version: 4\nsignature: x\nworkloads: {swarm-worker-0: {jobs: [a], version: 4, region: eu}}",
+			JobList{4, 4, []string{"a"}}},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
 			got, err := Parse([]byte(c.content), worker)

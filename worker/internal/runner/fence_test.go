@@ -31,7 +31,8 @@ func (w *testRunner) gainLease() { w.leaseStates <- lease.State{Held: true} }
 // loseLease is the report of a Lease of 15 s after 10 s of silence.
 func (w *testRunner) loseLease() {
 	now := hostclock.Read()
-	w.leaseStates <- lease.State{Problem: "the API server is away", ForceAt: now.Add(2500 * time.Millisecond), ExpiresAt: now.Add(5 * time.Second)}
+	w.leaseStates <- lease.State{Problem: "the API server is away", ForceAt: now.Add(2500 * time.Millisecond),
+		ExpiresAt: now.Add(5 * time.Second)}
 }
 
 func (w *testRunner) finish(t *testing.T) {

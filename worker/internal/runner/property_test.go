@@ -29,8 +29,9 @@ var (
 func drawSteps(t *rapid.T) []step {
 	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) step {
 		return step{
-			kind:            rapid.SampledFrom([]string{"next", "next", "next", "broken", "gone", "older"}).Draw(t, "kind"),
-			jobs:            strings.Join(rapid.SliceOfNDistinct(rapid.SampledFrom(jobNames), 0, len(jobNames), rapid.ID[string]).Draw(t, "jobs"), " "),
+			kind: rapid.SampledFrom([]string{"next", "next", "next", "broken", "gone", "older"}).Draw(t, "kind"),
+			jobs: strings.Join(rapid.SliceOfNDistinct(rapid.SampledFrom(jobNames), 0, len(jobNames), rapid.ID[string]).Draw(t, "jobs"),
+				" "),
 			minVersionAhead: rapid.SampledFrom([]int64{0, 0, 0, 1, 2}).Draw(t, "floor"),
 			pause:           rapid.SampledFrom(delays).Draw(t, "pause"),
 		}

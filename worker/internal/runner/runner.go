@@ -81,7 +81,8 @@ type runner struct {
 
 // Run follows the sights of two files, the list and the floor, until the context ends. Then it stops everything.
 func Run(ctx context.Context, config Config, files <-chan []filewatch.Snapshot) error {
-	r := &runner{Config: config, jobs: map[string]*job{}, results: make(chan func()), done: make(chan struct{}), fence: newFence(config.LeaseStates == nil)}
+	r := &runner{Config: config, jobs: map[string]*job{}, results: make(chan func()), done: make(chan struct{}),
+		fence: newFence(config.LeaseStates == nil)}
 	defer r.waitForCalls()
 	if r.Kill == nil {
 		r.Kill = func(string) {}
@@ -207,7 +208,9 @@ func (r *runner) acknowledge() {
 func (r *runner) report() {
 	messages := slices.DeleteFunc(slices.Clone(r.problems[:]), func(text string) bool { return text == "" })
 	if r.hasList && r.jobList.FileVersion < r.minVersion {
-		messages = append(messages, fmt.Sprintf("the file has version %d and the pod's annotation asks for %d: nothing starts until the file has caught up", r.jobList.FileVersion, r.minVersion))
+		messages = append(messages,
+			fmt.Sprintf("the file has version %d and the pod's annotation asks for %d: nothing starts until the file has caught up",
+				r.jobList.FileVersion, r.minVersion))
 	}
 	runningCount := 0
 	for _, job := range r.jobs {

@@ -50,8 +50,9 @@ type testRunner struct {
 
 func newTestRunner() *testRunner {
 	return &testRunner{
-		startTakes: map[string]time.Duration{}, stopTakes: map[string]time.Duration{}, startFails: map[string]int{}, stopFails: map[string]int{}, forceable: map[string]bool{},
-		files: make(chan []filewatch.Snapshot), done: make(chan error, 1),
+		startTakes: map[string]time.Duration{}, stopTakes: map[string]time.Duration{}, startFails: map[string]int{}, stopFails: map[string]int{},
+		forceable: map[string]bool{},
+		files:     make(chan []filewatch.Snapshot), done: make(chan error, 1),
 		running: map[string]context.Context{}, busy: map[string]bool{}, lists: map[int64]string{},
 	}
 }
@@ -60,7 +61,8 @@ func (w *testRunner) run() {
 	ctx, cancel := context.WithCancel(context.Background())
 	w.cancel = cancel
 	go func() {
-		w.done <- Run(ctx, Config{Worker: worker, Jobs: w, Journal: w, Status: w, Log: slog.New(slog.DiscardHandler), LeaseStates: w.leaseStates, Watchdog: w.watchdog, Kill: w.kill}, w.files)
+		w.done <- Run(ctx, Config{Worker: worker, Jobs: w, Journal: w, Status: w, Log: slog.New(slog.DiscardHandler), LeaseStates: w.leaseStates,
+			Watchdog: w.watchdog, Kill: w.kill}, w.files)
 	}()
 }
 
@@ -90,7 +92,8 @@ func runTest(t *testing.T, test func(t *testing.T, w *testRunner)) {
 var missingFile = filewatch.Snapshot{Err: fs.ErrNotExist}
 
 func newFile(version int64, jobs string) filewatch.Snapshot {
-	return filewatch.Snapshot{Content: fmt.Appendf(nil, "version: %d\nworkloads:\n  %s: {jobs: [%s], version: %d}\n  swarm-worker-1: {jobs: [theirs], version: 1}\n",
+	return filewatch.Snapshot{Content: fmt.Appendf(nil,
+		"version: %d\nworkloads:\n  %s: {jobs: [%s], version: %d}\n  swarm-worker-1: {jobs: [theirs], version: 1}\n",
 		version, worker, strings.Join(strings.Fields(jobs), ", "), version)}
 }
 

@@ -13,7 +13,8 @@ import (
 // minStates is how many states a test of a model visits at least.
 const minStates = 1_000_000
 
-// NoViolations searches for violations, and expects that enough states are visited and that the actions up to last happen, but not those that the rules forbid.
+// NoViolations searches for violations, and expects that enough states are visited and that the actions up to last happen, but not those
+// that the rules forbid.
 func NoViolations(t *testing.T, reports iter.Seq[explore.Report], lastAction uint8, forbidden ...uint8) {
 	t.Helper()
 	states := 0
