@@ -33,7 +33,7 @@ type Config struct {
 
 	Grace   time.Duration // SWARM_GRACE_SECONDS, default 20: for Command, between SIGTERM and SIGKILL
 	Journal string        // SWARM_JOURNAL, a file that gets a line for each start, stop and acknowledgement; default none
-	Lease   time.Duration // SWARM_LEASE_SECONDS, default 0: none. The duration of the pod's own Lease, without which nothing runs: see worker/lease
+	Lease   time.Duration // SWARM_LEASE_SECONDS, default 0: none. The duration of the pod's own Lease: see worker/lease
 
 	LeaseStore lease.Store  // instead of a Lease on the API server of this cluster
 	Listener   net.Listener // instead of Port

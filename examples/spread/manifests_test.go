@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/swarm-io/swarm-operator/internal/spread/snapshot"
-	engine "github.com/swarm-io/swarm-operator/internal/spread/split"
+	"github.com/swarm-io/swarm-operator/internal/spread/split"
 	"github.com/swarm-io/swarm-operator/internal/spread/window"
 	"github.com/swarm-io/swarm-operator/internal/workload"
 )
@@ -44,7 +44,7 @@ func TestManifestsMatchTheReadme(t *testing.T) {
 		want     string
 	}{{workload.Deployment(&web), "on-demand:4,spot:6"}, {workload.StatefulSet(&store), "on-demand:3,spot:2"}} {
 		policy := snapshot.DefaultSettings().Spec(c.workload)
-		if policy.Policy == nil || policy.Problem != "" || engine.DesiredDistribution(*policy.Policy, c.workload.Replicas).String() != c.want {
+		if policy.Policy == nil || policy.Problem != "" || split.DesiredDistribution(*policy.Policy, c.workload.Replicas).String() != c.want {
 			t.Errorf("%s: %+v", c.workload.Key, policy)
 		}
 		if _, err := window.Parse(policy.Windows); err != nil {

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/swarm-io/swarm-operator/internal/spread/snapshot"
-	windows "github.com/swarm-io/swarm-operator/internal/spread/window"
+	"github.com/swarm-io/swarm-operator/internal/spread/window"
 )
 
 // spreadDefaults are also those of the command line.
@@ -77,7 +77,7 @@ func checkNodeLabels(key, value string) ([]snapshot.Label, error) {
 }
 
 func (s Spread) validate() error {
-	_, windowsErr := windows.Parse(s.DisruptionWindows)
+	_, windowsErr := window.Parse(s.DisruptionWindows)
 	return errors.Join(
 		checkAnnotationPrefix("spread.annotationPrefix", s.AnnotationPrefix),
 		checkAtLeast("spread.pendingDeadline", s.PendingDeadline, 5*time.Second),

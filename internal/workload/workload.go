@@ -1,3 +1,4 @@
+// Package workload treats Deployments and StatefulSets alike: what they want, whether they are in motion, and which pods belong to them.
 package workload
 
 import (

@@ -54,7 +54,7 @@ func TestNamespacedRoles(t *testing.T) {
 }
 
 func TestUnusedExceptionIsAnError(t *testing.T) {
-	if _, err := namespacedRolesFrom([]byte(generated)); err == nil || !strings.Contains(err.Error(), "take it out of leftOut") {
+	if _, err := namespacedRolesFrom([]byte(generated)); err == nil || !strings.Contains(err.Error(), "remove it from leftOut") {
 		t.Errorf("got %v", err)
 	}
 }

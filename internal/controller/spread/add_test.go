@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	engine "github.com/swarm-io/swarm-operator/internal/spread/split"
+	"github.com/swarm-io/swarm-operator/internal/spread/split"
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
@@ -71,8 +71,8 @@ func TestAPodIsNotMovedAwayFromItsVolume(t *testing.T) {
 	if s.countMoves() > 0 || s.annotation(v1alpha1.SpreadStatus) != "Rebalancing" {
 		t.Errorf("written: %v", s.writes)
 	}
-	s.create(readyNode("near", engine.Spot, inZone))
-	if _, err := s.nodes.Reconcile(t.Context(), readyNode("near", engine.Spot, inZone)); err != nil {
+	s.create(readyNode("near", split.Spot, inZone))
+	if _, err := s.nodes.Reconcile(t.Context(), readyNode("near", split.Spot, inZone)); err != nil {
 		t.Fatal(err)
 	}
 	s.mustReconcile()

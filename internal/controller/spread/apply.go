@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	engine "github.com/swarm-io/swarm-operator/internal/spread/split"
+	"github.com/swarm-io/swarm-operator/internal/spread/split"
 )
 
 const (
@@ -69,11 +69,11 @@ func (c *controller) apply(ctx context.Context, t target, snap workloadSnapshot,
 }
 
 // removePod removes this very pod. A pod deleted because it has no node must still have none: once it has one, budgets protect it.
-func (c *controller) removePod(ctx context.Context, pod *corev1.Pod, verb engine.Verb) error {
+func (c *controller) removePod(ctx context.Context, pod *corev1.Pod, verb split.Verb) error {
 	ctx, cancel := context.WithTimeout(ctx, removeTimeout)
 	defer cancel()
 	object := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
-	if verb == engine.Delete {
+	if verb == split.Delete {
 		preconditions := client.Preconditions{UID: &pod.UID}
 		if pod.Spec.NodeName == "" {
 			preconditions.ResourceVersion = &pod.ResourceVersion
@@ -106,7 +106,7 @@ func (r refusal) retryDelay() time.Duration {
 }
 
 // recordMove records that a pod is moved, for the next decision and as an event.
-func (c *controller) recordMove(ctx context.Context, t target, pod *corev1.Pod, move engine.Move) {
+func (c *controller) recordMove(ctx context.Context, t target, pod *corev1.Pod, move split.Move) {
 	t.state.lastMove = t.now
 	t.state.removedPods[pod.UID] = t.now
 	t.state.pendingEvents = append(t.state.pendingEvents, pendingEvent{

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	engine "github.com/swarm-io/swarm-operator/internal/spread/split"
+	"github.com/swarm-io/swarm-operator/internal/spread/split"
 	"github.com/swarm-io/swarm-operator/internal/workload"
 	"github.com/swarm-io/swarm-operator/kit"
 )
@@ -160,7 +160,7 @@ func TestApplyStopsAtAChangedPod(t *testing.T) {
 
 func TestAPodThatHasJustGotANodeIsNotDeleted(t *testing.T) {
 	s := newHarness(t, 10)
-	s.maxPods[engine.Spot] = 0
+	s.maxPods[split.Spot] = 0
 	s.runSteps(3)
 	s.clock, s.writes = s.clock.Add(settings.PendingDeadline), nil
 	late, err := s.listPods(t.Context(), s.toWorkload(s.getDeployment()).Key)
@@ -168,7 +168,7 @@ func TestAPodThatHasJustGotANodeIsNotDeleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.controller.listPods = func(context.Context, workload.Key) ([]*corev1.Pod, error) { return slices.Clone(late), nil }
-	s.maxPods[engine.Spot] = 100
+	s.maxPods[split.Spot] = 100
 	s.schedulePods()
 	if got := s.mustReconcile(); s.countMoves() > 0 || got != kit.RequeueAfter(conflictRetryDelay, "SpotUnavailable") {
 		t.Errorf("written %v, and then %+v", s.writes, got)

@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	engine "github.com/swarm-io/swarm-operator/internal/spread/split"
+	"github.com/swarm-io/swarm-operator/internal/spread/split"
 	workloads "github.com/swarm-io/swarm-operator/internal/workload"
 )
 
@@ -50,14 +50,14 @@ func (c *controller) publishEvents(t target, previousStatus string, plan Plan) {
 func statusEvents(plan Plan) []pendingEvent {
 	decision := plan.Decision
 	switch {
-	case decision.Status == engine.Invalid:
+	case decision.Status == split.Invalid:
 		return []pendingEvent{{eventType: corev1.EventTypeWarning, reason: configurationError,
 			note: fmt.Sprintf("%s (%s)", plan.Problem, decision.Reason)}}
 	case plan.Problem != "":
 		return []pendingEvent{{eventType: corev1.EventTypeWarning, reason: configurationError, note: plan.Problem}}
-	case decision.Status == engine.SpotUnavailable:
+	case decision.Status == split.SpotUnavailable:
 		return []pendingEvent{{eventType: corev1.EventTypeWarning, reason: spotUnavailable, note: decision.Reason}}
-	case decision.Status == engine.Balanced:
+	case decision.Status == split.Balanced:
 		return []pendingEvent{{eventType: corev1.EventTypeNormal, reason: reconciliationSuccess, note: decision.Reason}}
 	}
 	return nil

@@ -28,7 +28,7 @@ import (
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/spread/snapshot"
-	engine "github.com/swarm-io/swarm-operator/internal/spread/split"
+	"github.com/swarm-io/swarm-operator/internal/spread/split"
 	workloads "github.com/swarm-io/swarm-operator/internal/workload"
 	"github.com/swarm-io/swarm-operator/kit"
 )
@@ -46,13 +46,13 @@ type harness struct {
 	t           *testing.T
 	cluster     client.WithWatch
 	registry    *prometheus.Registry
-	classes     engine.ClassStates // as reported to admission
+	classes     split.ClassStates // as reported to admission
 	recorded    []recordedEvent
 	writes      []string
 	removeErrs  map[string]error  // responses to evictions and deletions, by pod
 	patchErr    error             // the response to patches
 	removed     map[string]string // evicted pods that the cache still has
-	maxPods     map[engine.Class]int
+	maxPods     map[split.Class]int
 	covered     bool
 	webhookDown bool                       // admission is unreachable, whatever coverage reports
 	gates       []corev1.PodSchedulingGate // of created pods
@@ -68,7 +68,7 @@ func newHarness(t *testing.T, replicas int32) *harness {
 	t.Helper()
 	s := &harness{
 		t: t, covered: true, clock: time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC),
-		removeErrs: map[string]error{}, removed: map[string]string{}, maxPods: map[engine.Class]int{engine.Spot: 100, engine.OnDemand: 100},
+		removeErrs: map[string]error{}, removed: map[string]string{}, maxPods: map[split.Class]int{split.Spot: 100, split.OnDemand: 100},
 	}
 	known := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme, policyv1.AddToScheme} {
@@ -79,8 +79,8 @@ func newHarness(t *testing.T, replicas int32) *harness {
 	s.cluster = fake.NewClientBuilder().WithScheme(known).WithObjects(newDeployment(replicas),
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "demo"}}).Build()
 	for n := range 2 {
-		s.addNode(fmt.Sprintf("spot-%d", n), engine.Spot)
-		s.addNode(fmt.Sprintf("on-demand-%d", n), engine.OnDemand)
+		s.addNode(fmt.Sprintf("spot-%d", n), split.Spot)
+		s.addNode(fmt.Sprintf("on-demand-%d", n), split.OnDemand)
 	}
 	s.startLeader()
 	return s
@@ -152,9 +152,9 @@ func (s *harness) recordRemoval(verb, pod string, uid types.UID) error {
 	return nil
 }
 
-func (s *harness) SetClassStates(_ workloads.Key, shortage engine.ClassStates) { s.classes = shortage }
-func (s *harness) Forget(workloads.Key)                                        { s.classes = engine.ClassStates{} }
-func (s *harness) Covers(context.Context, string) (bool, string)               { return s.covered, s.unsupported }
+func (s *harness) SetClassStates(_ workloads.Key, shortage split.ClassStates) { s.classes = shortage }
+func (s *harness) Forget(workloads.Key)                                       { s.classes = split.ClassStates{} }
+func (s *harness) Covers(context.Context, string) (bool, string)              { return s.covered, s.unsupported }
 
 //nolint:revive // the interface has so many arguments
 func (s *harness) Eventf(_, related runtime.Object, kind, reason, _, note string, arguments ...any) {
@@ -231,7 +231,7 @@ func (s *harness) pod(name string) *corev1.Pod {
 }
 
 // addNode adds a node, and leave removes one; both are reported to the keeper of nodes.
-func (s *harness) addNode(name string, class engine.Class) {
+func (s *harness) addNode(name string, class split.Class) {
 	s.t.Helper()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"class": string(class)}}}
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue,
@@ -270,7 +270,7 @@ func (s *harness) createPods() {
 }
 
 // number returns the number of the next pod.
-func (s *harness) number(workload workloads.Workload, policy engine.Policy) int {
+func (s *harness) number(workload workloads.Workload, policy split.Policy) int {
 	s.t.Helper()
 	objects := snapshot.Objects{Workload: workload, Now: s.clock}
 	if view := s.nodes.latest(); view != nil {
@@ -283,7 +283,7 @@ func (s *harness) number(workload workloads.Workload, policy engine.Policy) int 
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	numbers := engine.NewNumbers(0)
+	numbers := split.NewNumbers(0)
 	numbers.SetPods(policy, workload.Replicas, input.Pods)
 	return numbers.LowestFree(s.clock)
 }
@@ -299,14 +299,14 @@ func newPod(name string, at time.Time) *corev1.Pod {
 // schedulePods assigns nodes to pods while there is room, and makes them Ready.
 func (s *harness) schedulePods() {
 	s.t.Helper()
-	used := map[engine.Class]int{}
+	used := map[split.Class]int{}
 	for _, pod := range s.pods() {
-		used[engine.Class(pod.Labels["on"])]++
+		used[split.Class(pod.Labels["on"])]++
 	}
 	for _, pod := range s.pods() {
-		class := engine.Class(pod.Annotations["swarm.io/spread-class"])
+		class := split.Class(pod.Annotations["swarm.io/spread-class"])
 		if class == "" {
-			class = engine.OnDemand
+			class = split.OnDemand
 		}
 		node := s.openNode(class)
 		if pod.Spec.NodeName != "" || node == "" || used[class] >= s.maxPods[class] || len(pod.Spec.SchedulingGates) > 0 {
@@ -321,7 +321,7 @@ func (s *harness) schedulePods() {
 }
 
 // openNode returns a node of a class that accepts pods, "" for none.
-func (s *harness) openNode(class engine.Class) string {
+func (s *harness) openNode(class split.Class) string {
 	snap := s.nodes.latest()
 	if snap == nil {
 		return string(class) + "-0"

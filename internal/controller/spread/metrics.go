@@ -4,7 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
-	engine "github.com/swarm-io/swarm-operator/internal/spread/split"
+	"github.com/swarm-io/swarm-operator/internal/spread/split"
 )
 
 // metrics are computed at each scrape, from memory, and by the leader only: the sum over all replicas is correct. Object names are never
@@ -48,12 +48,12 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 		to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(value), labels...)
 	}
 	statuses, desired, current := m.states.totals()
-	for _, word := range []engine.Status{engine.Balanced, engine.Rebalancing, engine.SpotUnavailable, engine.BlockedByPDB, engine.Invalid} {
+	for _, word := range []split.Status{split.Balanced, split.Rebalancing, split.SpotUnavailable, split.BlockedByPDB, split.Invalid} {
 		emit(workloadsDesc, statuses[word], string(word))
 	}
-	for state, total := range map[string]engine.Distribution{"desired": desired, "current": current} {
-		emit(podsDesc, total.Spot, string(engine.Spot), state)
-		emit(podsDesc, total.OnDemand, string(engine.OnDemand), state)
+	for state, total := range map[string]split.Distribution{"desired": desired, "current": current} {
+		emit(podsDesc, total.Spot, string(split.Spot), state)
+		emit(podsDesc, total.OnDemand, string(split.OnDemand), state)
 	}
 	for of, count := range snap.countByKind() {
 		emit(nodesDesc, count, string(of.class), of.labels)
@@ -61,10 +61,10 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 }
 
 // totals sums all managed workloads.
-func (s *stateStore) totals() (statuses map[engine.Status]int, desired, current engine.Distribution) {
+func (s *stateStore) totals() (statuses map[split.Status]int, desired, current split.Distribution) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	statuses = map[engine.Status]int{}
+	statuses = map[split.Status]int{}
 	for _, decision := range s.decisions {
 		statuses[decision.Status]++
 		desired.Spot, desired.OnDemand = desired.Spot+decision.Desired.Spot, desired.OnDemand+decision.Desired.OnDemand
@@ -75,13 +75,13 @@ func (s *stateStore) totals() (statuses map[engine.Status]int, desired, current 
 
 // nodeKind is a node's class and the label that determines it.
 type nodeKind struct {
-	class  engine.Class
+	class  split.Class
 	labels string
 }
 
 // countByKind counts nodes.
 func (s nodeSnapshot) countByKind() map[nodeKind]int {
-	counts := map[nodeKind]int{{engine.Spot, "labelled"}: 0, {engine.OnDemand, "labelled"}: 0}
+	counts := map[nodeKind]int{{split.Spot, "labelled"}: 0, {split.OnDemand, "labelled"}: 0}
 	for _, node := range s.byName {
 		kind := nodeKind{node.Class, "labelled"}
 		if node.LabelProblem != "" {

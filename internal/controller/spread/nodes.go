@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/internal/spread/snapshot"
-	engine "github.com/swarm-io/swarm-operator/internal/spread/split"
+	"github.com/swarm-io/swarm-operator/internal/spread/split"
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
@@ -48,7 +48,7 @@ type nodeSnapshot struct {
 }
 
 // hasCapacity reports whether any node of a class accepts pods.
-func (s nodeSnapshot) hasCapacity(class engine.Class) bool {
+func (s nodeSnapshot) hasCapacity(class split.Class) bool {
 	for _, node := range s.byName {
 		if node.Class == class && acceptsPods(node) {
 			return true
@@ -57,8 +57,8 @@ func (s nodeSnapshot) hasCapacity(class engine.Class) bool {
 	return false
 }
 
-func (s *nodeSnapshot) availableAt(class engine.Class) *time.Time {
-	if class == engine.Spot {
+func (s *nodeSnapshot) availableAt(class split.Class) *time.Time {
+	if class == split.Spot {
 		return &s.spotAvailableAt
 	}
 	return &s.onDemandAvailableAt

@@ -10,10 +10,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/swarm-io/swarm-operator/internal/spread/snapshot"
-	engine "github.com/swarm-io/swarm-operator/internal/spread/split"
+	"github.com/swarm-io/swarm-operator/internal/spread/split"
 )
 
-func readyNode(name string, class engine.Class, edits ...func(*corev1.Node)) *corev1.Node {
+func readyNode(name string, class split.Class, edits ...func(*corev1.Node)) *corev1.Node {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"class": string(class)}}}
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue,
 		LastTransitionTime: metav1.NewTime(noon)}}
@@ -37,7 +37,7 @@ func withHeartbeat(node *corev1.Node) {
 func beingDeleted(node *corev1.Node) { node.DeletionTimestamp = &metav1.Time{Time: noon} }
 
 func TestNodeAvailability(t *testing.T) {
-	spot := func(edits ...func(*corev1.Node)) *corev1.Node { return readyNode("n", engine.Spot, edits...) }
+	spot := func(edits ...func(*corev1.Node)) *corev1.Node { return readyNode("n", split.Spot, edits...) }
 	for name, test := range map[string]struct {
 		before, after *corev1.Node
 		heard         bool // is queued
@@ -52,7 +52,7 @@ func TestNodeAvailability(t *testing.T) {
 		"notice taken back":   {spot(withNotice), spot(), true, true, true},
 		"taint":               {spot(), spot(withTaint), true, true, false},
 		"taint taken off":     {spot(withTaint), spot(), true, true, true},
-		"other class":         {readyNode("n", engine.OnDemand), spot(), true, true, true},
+		"other class":         {readyNode("n", split.OnDemand), spot(), true, true, true},
 		"new":                 {nil, spot(), true, true, true},
 		"new and closed":      {nil, spot(withCordon), true, true, false},
 		"being deleted":       {spot(), spot(beingDeleted), true, true, false},
@@ -88,13 +88,13 @@ func TestInterruptionTimeIsRecordedOnce(t *testing.T) {
 		node   *corev1.Node
 		want   time.Duration // after noon; -1: no time
 	}{
-		{"a node like others", readyNode("n", engine.Spot), -1},
-		{"cordoned", readyNode("n", engine.Spot, withCordon), -1},
-		{"noticed", readyNode("n", engine.Spot, withCordon, withNotice), 2 * time.Minute},
-		{"still noticed", readyNode("n", engine.Spot, withNotice, withTaint), 2 * time.Minute},
-		{"being deleted as well", readyNode("n", engine.Spot, withNotice, beingDeleted), 2 * time.Minute},
-		{"the notice was taken back", readyNode("n", engine.Spot), -1},
-		{"noticed again", readyNode("n", engine.Spot, withNotice), 6 * time.Minute},
+		{"a node like others", readyNode("n", split.Spot), -1},
+		{"cordoned", readyNode("n", split.Spot, withCordon), -1},
+		{"noticed", readyNode("n", split.Spot, withCordon, withNotice), 2 * time.Minute},
+		{"still noticed", readyNode("n", split.Spot, withNotice, withTaint), 2 * time.Minute},
+		{"being deleted as well", readyNode("n", split.Spot, withNotice, beingDeleted), 2 * time.Minute},
+		{"the notice was taken back", readyNode("n", split.Spot), -1},
+		{"noticed again", readyNode("n", split.Spot, withNotice), 6 * time.Minute},
 	} {
 		n.update(settings.Node(c.node))
 		got := n.latest().byName["n"].InterruptedAt
@@ -120,7 +120,7 @@ func TestNodeChangesAreBatched(t *testing.T) {
 		n := &nodeTracker{settings: settings, onChange: func() { calls++ }, now: time.Now,
 			current: &nodeSnapshot{byName: map[string]snapshot.Node{}}, deletedNodes: map[string]bool{}}
 		for _, name := range []string{"a", "b", "c"} {
-			n.update(settings.Node(readyNode(name, engine.Spot)))
+			n.update(settings.Node(readyNode(name, split.Spot)))
 		}
 		time.Sleep(10 * notifyDelay)
 		synctest.Wait()
@@ -134,7 +134,7 @@ func TestPodOnAnUncachedNodeStays(t *testing.T) {
 	s := newHarness(t, 10)
 	s.runSteps(5)
 	s.writes = nil
-	node := readyNode("spot-9", engine.Spot)
+	node := readyNode("spot-9", split.Spot)
 	s.create(node) // not in the cache
 	for _, pod := range s.pods() {
 		if pod.Spec.NodeName == "spot-0" {

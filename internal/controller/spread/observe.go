@@ -14,13 +14,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/internal/spread/snapshot"
-	engine "github.com/swarm-io/swarm-operator/internal/spread/split"
+	"github.com/swarm-io/swarm-operator/internal/spread/split"
 )
 
 // workloadSnapshot is the observed state of a workload.
 type workloadSnapshot struct {
 	constraints
-	input          engine.Snapshot
+	input          split.Snapshot
 	pods           map[string]*corev1.Pod // from the cache: they must not be modified
 	nodes          nodeSnapshot
 	severalBudgets bool   // several budgets cover one pod

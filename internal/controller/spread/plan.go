@@ -8,21 +8,21 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	engine "github.com/swarm-io/swarm-operator/internal/spread/split"
+	"github.com/swarm-io/swarm-operator/internal/spread/split"
 )
 
 // Plan is what to do about a workload, and what to report.
 type Plan struct {
-	Moves     []engine.Move // to make now
-	Decision  engine.Decision
-	Policy    *engine.Policy // in force, nil for none
-	Problem   string         // what users have to correct, "" for nothing
-	RecheckAt time.Time      // when to reconcile again without an event, zero for never
+	Moves     []split.Move // to make now
+	Decision  split.Decision
+	Policy    *split.Policy // in force, nil for none
+	Problem   string        // what users have to correct, "" for nothing
+	RecheckAt time.Time     // when to reconcile again without an event, zero for never
 }
 
 // makePlan decides. It depends only on its arguments.
 func makePlan(snap workloadSnapshot, t target) Plan {
-	p := Plan{Decision: engine.Decide(snap.input), Policy: snap.input.Policy}
+	p := Plan{Decision: split.Decide(snap.input), Policy: snap.input.Policy}
 	p.Moves = p.Decision.Moves
 	p.scheduleRecheck(p.Decision.RecheckAt)
 	p.scheduleRecheck(snap.recheckAt)
@@ -32,7 +32,7 @@ func makePlan(snap workloadSnapshot, t target) Plan {
 		p.dropMoves(snap.frozen)
 	case last.isActive(snap, t.now):
 		p.dropEvictions(last)
-	case snap.severalBudgets && len(p.Moves) == 0 && p.Decision.Status == engine.Rebalancing:
+	case snap.severalBudgets && len(p.Moves) == 0 && p.Decision.Status == split.Rebalancing:
 		p.setBlocked(refusal{reason: snap.input.Hold, severalBudgets: true})
 	}
 	return p
@@ -51,8 +51,8 @@ func (p *Plan) setProblem(snap workloadSnapshot, t target) {
 
 // statusText returns the text of the status annotation.
 func (p Plan) statusText() string {
-	if p.Decision.Status == engine.Invalid {
-		return string(engine.Invalid) + ": " + p.Problem
+	if p.Decision.Status == split.Invalid {
+		return string(split.Invalid) + ": " + p.Problem
 	}
 	return string(p.Decision.Status)
 }
@@ -67,7 +67,7 @@ func (p *Plan) dropMoves(reason string) {
 // dropEvictions cancels evictions that budgets have just refused.
 func (p *Plan) dropEvictions(by refusal) {
 	asked := len(p.Moves)
-	p.Moves = slices.DeleteFunc(slices.Clone(p.Moves), func(move engine.Move) bool { return move.Verb == engine.Evict })
+	p.Moves = slices.DeleteFunc(slices.Clone(p.Moves), func(move split.Move) bool { return move.Verb == split.Evict })
 	if len(p.Moves) < asked {
 		p.setBlocked(by)
 	}
@@ -76,10 +76,10 @@ func (p *Plan) dropEvictions(by refusal) {
 // setBlocked reports that budgets prevent a move.
 func (p *Plan) setBlocked(by refusal) {
 	p.scheduleRecheck(by.retryAt)
-	if p.Decision.Status == engine.Invalid {
+	if p.Decision.Status == split.Invalid {
 		return
 	}
-	p.Decision.Status, p.Decision.Reason = engine.BlockedByPDB, by.reason
+	p.Decision.Status, p.Decision.Reason = split.BlockedByPDB, by.reason
 	if by.severalBudgets {
 		p.Problem = by.reason
 	}
@@ -87,7 +87,7 @@ func (p *Plan) setBlocked(by refusal) {
 
 // setError reports what failed and will be retried.
 func (p *Plan) setError(failed error) {
-	if p.Decision.Status != engine.Invalid {
+	if p.Decision.Status != split.Invalid {
 		p.Decision.Reason = "trying again: " + stableMessage(failed)
 	}
 }

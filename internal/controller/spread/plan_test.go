@@ -8,7 +8,7 @@ import (
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/spread/snapshot"
-	engine "github.com/swarm-io/swarm-operator/internal/spread/split"
+	"github.com/swarm-io/swarm-operator/internal/spread/split"
 	"github.com/swarm-io/swarm-operator/internal/workload"
 )
 
@@ -19,18 +19,18 @@ func keyOf(name string) workload.Key {
 var noon = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 
 // newInput returns a world in which one of two pods is to be moved to spot nodes: evicted, or deleted if it has waited in vain.
-func newInput(pending bool) engine.Snapshot {
-	pods := []engine.Pod{
-		{Name: "a", Number: 0, AssignedClass: engine.OnDemand, NodeClass: engine.OnDemand, Phase: engine.Ready},
-		{Name: "b", Number: 1, AssignedClass: engine.Spot, NodeClass: engine.OnDemand, Phase: engine.Ready},
+func newInput(pending bool) split.Snapshot {
+	pods := []split.Pod{
+		{Name: "a", Number: 0, AssignedClass: split.OnDemand, NodeClass: split.OnDemand, Phase: split.Ready},
+		{Name: "b", Number: 1, AssignedClass: split.Spot, NodeClass: split.OnDemand, Phase: split.Ready},
 	}
-	input := engine.Snapshot{
-		Policy: &engine.Policy{SpotPercent: 50}, Replicas: 2, Pods: pods, Now: noon, PendingDeadline: time.Minute,
-		Spot: engine.Capacity{Nodes: 1}, OnDemand: engine.Capacity{Nodes: 1}, Budget: engine.Budget{Allowed: engine.NoLimit, Step: 1},
+	input := split.Snapshot{
+		Policy: &split.Policy{SpotPercent: 50}, Replicas: 2, Pods: pods, Now: noon, PendingDeadline: time.Minute,
+		Spot: split.Capacity{Nodes: 1}, OnDemand: split.Capacity{Nodes: 1}, Budget: split.Budget{Allowed: split.NoLimit, Step: 1},
 	}
 	if pending {
 		input.Spot.Nodes, input.Spot.Static = 0, true
-		input.Pods[1].NodeClass, input.Pods[1].Phase = "", engine.Pending
+		input.Pods[1].NodeClass, input.Pods[1].Phase = "", split.Pending
 	}
 	return input
 }

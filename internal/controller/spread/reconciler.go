@@ -29,7 +29,7 @@ import (
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/spread/snapshot"
-	engine "github.com/swarm-io/swarm-operator/internal/spread/split"
+	"github.com/swarm-io/swarm-operator/internal/spread/split"
 	workloads "github.com/swarm-io/swarm-operator/internal/workload"
 	"github.com/swarm-io/swarm-operator/kit"
 )
@@ -39,7 +39,7 @@ const controllerName = "spread"
 
 // An Allocator informs admission which classes accept pods.
 type Allocator interface {
-	SetClassStates(workload workloads.Key, shortage engine.ClassStates)
+	SetClassStates(workload workloads.Key, shortage split.ClassStates)
 	Forget(workload workloads.Key)
 }
 

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	engine "github.com/swarm-io/swarm-operator/internal/spread/split"
+	"github.com/swarm-io/swarm-operator/internal/spread/split"
 	workloads "github.com/swarm-io/swarm-operator/internal/workload"
 	"github.com/swarm-io/swarm-operator/kit"
 )
@@ -51,7 +51,7 @@ func (c *controller) annotations(before map[string]string, plan Plan) map[string
 		c.settings.Key(v1alpha1.SpreadCurrent): plan.Decision.Current.String(),
 		c.settings.Key(v1alpha1.SpreadStatus):  plan.statusText(),
 	}
-	if word := plan.Decision.Status; word != engine.Balanced && word != engine.Invalid { // these need no reason
+	if word := plan.Decision.Status; word != split.Balanced && word != split.Invalid { // these need no reason
 		wanted[c.settings.Key(v1alpha1.SpreadReason)] = plan.Decision.Reason
 	}
 	settings := c.settings.Key(v1alpha1.SpreadSettings)

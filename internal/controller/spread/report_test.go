@@ -12,16 +12,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	engine "github.com/swarm-io/swarm-operator/internal/spread/split"
+	"github.com/swarm-io/swarm-operator/internal/spread/split"
 	"github.com/swarm-io/swarm-operator/internal/workload"
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
 func TestAnnotationPatch(t *testing.T) {
 	c := &controller{settings: settings}
-	policy := &engine.Policy{MinOnDemand: 2, SpotPercent: 60}
-	decision := engine.Decision{Status: engine.Balanced, Desired: engine.Distribution{OnDemand: 4, Spot: 6},
-		Current: engine.Distribution{OnDemand: 4, Spot: 6}}
+	policy := &split.Policy{MinOnDemand: 2, SpotPercent: 60}
+	decision := split.Decision{Status: split.Balanced, Desired: split.Distribution{OnDemand: 4, Spot: 6},
+		Current: split.Distribution{OnDemand: 4, Spot: 6}}
 	all := map[string]string{
 		"swarm.io/desired-distribution": "on-demand:4,spot:6", "swarm.io/current-distribution": "on-demand:4,spot:6",
 		"swarm.io/spread-status": "Balanced", "swarm.io/spread-settings": "min-on-demand:2,spot-percentage:60", "swarm.io/spread": "enabled",
@@ -36,7 +36,7 @@ func TestAnnotationPatch(t *testing.T) {
 			"swarm.io/desired-distribution": "on-demand:4,spot:6", "swarm.io/current-distribution": "on-demand:4,spot:6",
 			"swarm.io/spread-status": "Balanced", "swarm.io/spread-settings": "min-on-demand:2,spot-percentage:60",
 		}},
-		"another status, and its reason": {all, Plan{Decision: engine.Decision{Status: engine.Rebalancing, Reason: "why",
+		"another status, and its reason": {all, Plan{Decision: split.Decision{Status: split.Rebalancing, Reason: "why",
 			Desired: decision.Desired, Current: decision.Current}, Policy: policy},
 			map[string]any{"swarm.io/spread-status": "Rebalancing", "swarm.io/spread-reason": "why"}},
 		"the reason goes with the status": {map[string]string{
@@ -44,7 +44,7 @@ func TestAnnotationPatch(t *testing.T) {
 			"swarm.io/spread-status": "Rebalancing", "swarm.io/spread-reason": "why",
 			"swarm.io/spread-settings": "min-on-demand:2,spot-percentage:60",
 		}, Plan{Decision: decision, Policy: policy}, map[string]any{"swarm.io/spread-status": "Balanced", "swarm.io/spread-reason": nil}},
-		"no policy in force": {all, Plan{Decision: engine.Decision{Status: engine.Invalid, Current: decision.Current}, Problem: "what?"},
+		"no policy in force": {all, Plan{Decision: split.Decision{Status: split.Invalid, Current: decision.Current}, Problem: "what?"},
 			map[string]any{"swarm.io/spread-status": "Invalid: what?", "swarm.io/desired-distribution": nil}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -56,29 +56,29 @@ func TestAnnotationPatch(t *testing.T) {
 }
 
 func TestStatusEvents(t *testing.T) {
-	planWith := func(word engine.Status) Plan { return Plan{Decision: engine.Decision{Status: word, Reason: "since"}} }
-	invalid, severalBudgets := planWith(engine.Invalid), planWith(engine.BlockedByPDB)
+	planWith := func(word split.Status) Plan { return Plan{Decision: split.Decision{Status: word, Reason: "since"}} }
+	invalid, severalBudgets := planWith(split.Invalid), planWith(split.BlockedByPDB)
 	invalid.Problem, severalBudgets.Problem = "what?", "two"
-	immovable := planWith(engine.Rebalancing)
+	immovable := planWith(split.Rebalancing)
 	immovable.Decision.ImmovablePods = "1 pod cannot be moved"
 	for name, test := range map[string]struct {
 		annotated string
 		plans     []Plan
 		want      []string
 	}{
-		"first balance":            {"", []Plan{planWith(engine.Balanced)}, []string{"ReconciliationSuccess since"}},
-		"balanced before we began": {"Balanced", []Plan{planWith(engine.Balanced), planWith(engine.Balanced)}, nil},
-		"balance after another": {"Balanced", []Plan{planWith(engine.Rebalancing), planWith(engine.Balanced)},
+		"first balance":            {"", []Plan{planWith(split.Balanced)}, []string{"ReconciliationSuccess since"}},
+		"balanced before we began": {"Balanced", []Plan{planWith(split.Balanced), planWith(split.Balanced)}, nil},
+		"balance after another": {"Balanced", []Plan{planWith(split.Rebalancing), planWith(split.Balanced)},
 			[]string{"ReconciliationSuccess since"}},
-		"spot goes": {"Balanced", []Plan{planWith(engine.SpotUnavailable), planWith(engine.SpotUnavailable)},
+		"spot goes": {"Balanced", []Plan{planWith(split.SpotUnavailable), planWith(split.SpotUnavailable)},
 			[]string{"SpotUnavailable since"}},
-		"spot went before we began":  {"SpotUnavailable", []Plan{planWith(engine.SpotUnavailable)}, nil},
+		"spot went before we began":  {"SpotUnavailable", []Plan{planWith(split.SpotUnavailable)}, nil},
 		"invalid":                    {"Balanced", []Plan{invalid, invalid}, []string{"ConfigurationError what? (since)"}},
 		"invalid before we began":    {"Invalid: what?", []Plan{invalid}, nil},
 		"invalid in another way":     {"Invalid: how?", []Plan{invalid}, []string{"ConfigurationError what? (since)"}},
-		"blocked by budgets":         {"Balanced", []Plan{planWith(engine.BlockedByPDB)}, nil},
+		"blocked by budgets":         {"Balanced", []Plan{planWith(split.BlockedByPDB)}, nil},
 		"blocked by several of them": {"Balanced", []Plan{severalBudgets, severalBudgets}, []string{"ConfigurationError two"}},
-		"a pod that cannot be moved": {"Rebalancing", []Plan{planWith(engine.Rebalancing), immovable, immovable},
+		"a pod that cannot be moved": {"Rebalancing", []Plan{planWith(split.Rebalancing), immovable, immovable},
 			[]string{"ConfigurationError 1 pod cannot be moved"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -141,7 +141,7 @@ func TestAnotherWorkloadOfTheSameNameIsNotWritten(t *testing.T) {
 
 func TestRequeue(t *testing.T) {
 	c := &controller{resync: 30 * time.Second}
-	plan := Plan{Decision: engine.Decision{Status: engine.Balanced}}
+	plan := Plan{Decision: split.Decision{Status: split.Balanced}}
 	if got := c.requeue(plan, noon); got == kit.Done() {
 		t.Error("never")
 	}

@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	engine "github.com/swarm-io/swarm-operator/internal/spread/split"
+	"github.com/swarm-io/swarm-operator/internal/spread/split"
 )
 
 func TestAWorkloadIsBalancedAndQuiet(t *testing.T) {
@@ -99,9 +99,9 @@ func TestPodsBehindAGateAreLeftAlone(t *testing.T) {
 		pod.Spec.SchedulingGates = nil
 		s.update(&pod)
 	}
-	s.maxPods[engine.Spot] = 0 // for a while
+	s.maxPods[split.Spot] = 0 // for a while
 	s.runSteps(5)
-	s.maxPods[engine.Spot] = 10
+	s.maxPods[split.Spot] = 10
 	s.runSteps(5)
 	s.expectStatus("Balanced", "on-demand:2,spot:1")
 	if moved := s.countMoves(); moved > 0 {
@@ -149,7 +149,7 @@ func TestSpotGoesAndReturns(t *testing.T) {
 	s.removeNode("spot-1")
 	s.runSteps(10)
 	s.expectStatus("SpotUnavailable", "on-demand:10,spot:0")
-	s.addNode("spot-2", engine.Spot)
+	s.addNode("spot-2", split.Spot)
 	s.runSteps(40)
 	s.expectStatus("Balanced", "on-demand:4,spot:6")
 	if got := s.reasons(); !slices.Equal(got, []string{"ReconciliationSuccess", "SpotUnavailable", "ReconciliationSuccess"}) {
@@ -159,7 +159,7 @@ func TestSpotGoesAndReturns(t *testing.T) {
 
 func TestPodsThatFindNoRoomFallBack(t *testing.T) {
 	s := newHarness(t, 10)
-	s.maxPods[engine.Spot] = 0
+	s.maxPods[split.Spot] = 0
 	s.runSteps(30)
 	s.expectStatus("SpotUnavailable", "on-demand:10,spot:0")
 	for _, write := range s.writes {
@@ -224,7 +224,7 @@ func TestNewWorkloadsInheritMissingCapacity(t *testing.T) {
 	if late := s.states.history(&workloadState{}, *s.nodes.latest(), s.clock.Add(time.Hour)); !late.Spot.NoCapacitySince.IsZero() {
 		t.Error("what was known an hour ago is still believed")
 	}
-	s.addNode("spot-2", engine.Spot)
+	s.addNode("spot-2", split.Spot)
 	if again := s.states.history(&workloadState{}, *s.nodes.latest(), s.clock); !again.Spot.NoCapacitySince.IsZero() ||
 		again.Spot.NodeAvailableAt != s.clock {
 		t.Errorf("spot is back, and a new workload believes %+v", again.Spot)

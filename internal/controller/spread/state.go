@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/swarm-io/swarm-operator/internal/spread/snapshot"
-	engine "github.com/swarm-io/swarm-operator/internal/spread/split"
+	"github.com/swarm-io/swarm-operator/internal/spread/split"
 	workloads "github.com/swarm-io/swarm-operator/internal/workload"
 )
 
@@ -80,14 +80,14 @@ func (s *workloadState) annotations(workload workloads.Workload) map[string]stri
 type stateStore struct {
 	lock       sync.Mutex
 	byWorkload map[workloads.Key]*workloadState
-	decisions  map[workloads.Key]engine.Decision
+	decisions  map[workloads.Key]split.Decision
 	// When a class without any open node was last known to have no room, so that new workloads need not find out again.
 	noSpotSince, noOnDemandSince time.Time
 	validFor                     time.Duration // how long that is considered valid
 }
 
 func newStateStore(settings snapshot.Settings) *stateStore {
-	return &stateStore{byWorkload: map[workloads.Key]*workloadState{}, decisions: map[workloads.Key]engine.Decision{},
+	return &stateStore{byWorkload: map[workloads.Key]*workloadState{}, decisions: map[workloads.Key]split.Decision{},
 		validFor: 10 * settings.PendingDeadline}
 }
 
@@ -138,30 +138,30 @@ func (s *stateStore) history(state *workloadState, nodes nodeSnapshot, now time.
 		Spot:     snapshot.ClassHistory{NoCapacitySince: state.noSpotSince, NodeAvailableAt: nodes.spotAvailableAt},
 		OnDemand: snapshot.ClassHistory{NoCapacitySince: state.noOnDemandSince, NodeAvailableAt: nodes.onDemandAvailableAt},
 	}
-	if !nodes.hasCapacity(engine.Spot) && now.Sub(s.noSpotSince) < s.validFor {
+	if !nodes.hasCapacity(split.Spot) && now.Sub(s.noSpotSince) < s.validFor {
 		history.Spot.NoCapacitySince = later(history.Spot.NoCapacitySince, s.noSpotSince)
 	}
-	if !nodes.hasCapacity(engine.OnDemand) && now.Sub(s.noOnDemandSince) < s.validFor {
+	if !nodes.hasCapacity(split.OnDemand) && now.Sub(s.noOnDemandSince) < s.validFor {
 		history.OnDemand.NoCapacitySince = later(history.OnDemand.NoCapacitySince, s.noOnDemandSince)
 	}
 	return history
 }
 
 // update stores what a decision found out. If a class has no nodes, a pod that waited in vain concerns all workloads.
-func (s *stateStore) update(state *workloadState, classes engine.ClassStates, nodes nodeSnapshot) {
+func (s *stateStore) update(state *workloadState, classes split.ClassStates, nodes nodeSnapshot) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	state.noSpotSince, state.noOnDemandSince = classes.Spot.NoCapacitySince, classes.OnDemand.NoCapacitySince
-	if !nodes.hasCapacity(engine.Spot) {
+	if !nodes.hasCapacity(split.Spot) {
 		s.noSpotSince = later(s.noSpotSince, classes.Spot.PodOverdueAt)
 	}
-	if !nodes.hasCapacity(engine.OnDemand) {
+	if !nodes.hasCapacity(split.OnDemand) {
 		s.noOnDemandSince = later(s.noOnDemandSince, classes.OnDemand.PodOverdueAt)
 	}
 }
 
 // setDecision stores the last decision about a workload while it is managed.
-func (s *stateStore) setDecision(workload workloads.Key, decision engine.Decision) {
+func (s *stateStore) setDecision(workload workloads.Key, decision split.Decision) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	if s.byWorkload[workload] != nil {

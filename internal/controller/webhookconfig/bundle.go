@@ -1,3 +1,8 @@
+// Package webhookconfig keeps the MutatingWebhookConfiguration of the operator current.
+//
+// It promises that the configuration has the current CA bundle, and that it covers pods of spread workloads in exactly the namespaces
+// that have one. The leader reverts other changes to both. It creates the configuration only for an operator outside of the cluster
+// (Registration), and never replaces the one of an installation.
 package webhookconfig
 
 import (

@@ -1,15 +1,11 @@
-// Package allocator decides on which class of nodes a new pod runs, and restricts the pod to the nodes of that class: it is the
-// admission webhook of spread workloads.
+// Package allocator gives the pods of spread workloads their numbers, which decide on which class of nodes a pod runs.
 //
 // It promises:
 //   - The pods of a ReplicaSet get the lowest free numbers, so that any number of them has the right mix: created one by one, in a
 //     burst, or through several replicas of the operator as long as they reach the leader. A StatefulSet's pods have their ordinals.
 //   - A dry run reserves nothing, and a repeated request gets the same answer.
-//   - It reads only caches, and writes only the pod in question: its node affinity, tolerations and annotations.
-//   - What users set in their templates stays in force.
-//   - A failure of ours never rejects a pod: it is admitted without a place, and the controller moves it later.
 //
-// It ignores pods that have a node already, that no ReplicaSet or StatefulSet controls, or whose workload is not managed.
+// It reads only caches, and writes nothing.
 package allocator
 
 import (
@@ -40,8 +36,8 @@ const (
 	retryInterval = 10 * time.Millisecond
 )
 
-// An Allocator assigns places based on a cache and its own memory. Only the leader's desk may do so for all replicas; others can only
-// estimate. It is safe for concurrent use.
+// An Allocator assigns places based on a cache and its own memory. Only the leader's allocator may do so for all replicas; others
+// can only estimate. It is safe for concurrent use.
 type Allocator struct {
 	state
 

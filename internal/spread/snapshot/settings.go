@@ -1,7 +1,7 @@
 // Package snapshot reads what the spread engine needs from Kubernetes objects: whether and how to spread a workload, the class of a
 // node, and the state of its pods. Admission, the controller and the command line all use it, so that they cannot disagree.
 //
-// It promises that the same objects give the same world, in whatever order they come. It never reads the cluster, never writes, and
+// It promises that the same objects give the same snapshot, in whatever order they come. It never reads the cluster, never writes, and
 // never changes its arguments.
 package snapshot
 

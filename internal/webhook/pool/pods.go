@@ -7,11 +7,8 @@
 //     one line that names the fix.
 //   - A worker that returns under a name that had a list starts nothing from an older one: its pod names the version from the start.
 //   - Pods of other workloads, without the label of a pool, or in namespaces out of scope are admitted unchanged.
-//   - The webhook configuration has the current CA bundle, and covers pods of spread workloads in exactly the namespaces that have
-//     one. The leader reverts other changes to both.
 //
-// It writes nothing else. It creates that configuration only for an operator outside of the cluster (Registration), and never replaces
-// the one of an installation.
+// It writes nothing to the cluster.
 package pool
 
 import (

@@ -1,3 +1,12 @@
+// Package spread is the admission webhook of spread workloads: it restricts a new pod to the nodes of the class that the allocator
+// decides on.
+//
+// It promises:
+//   - It writes only the pod in question: its node affinity, tolerations and annotations.
+//   - What users set in their templates stays in force.
+//   - A failure of ours never rejects a pod: it is admitted without a place, and the controller moves it later.
+//
+// It ignores pods that have a node already, that no ReplicaSet or StatefulSet controls, or whose workload is not managed.
 package spread
 
 import (

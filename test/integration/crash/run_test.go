@@ -23,9 +23,9 @@ const stageTimeout = time.Minute
 // A scenario is a life, of a swarm or of a pool, from its creation to its end.
 type scenario struct {
 	stages            []testStage
-	repeat            map[string]int                                   // how often an operator is killed after each write of a stage; default once
+	repeat            map[string]int                                   // how often an operator is killed after each write; default once
 	concurrency       int                                              // this many runs go on at the same time: they mostly wait
-	everyKinds        []string                                         // kinds of writes after each of which an operator is killed; none: all kinds
+	everyKinds        []string                                         // kinds of writes after which an operator is killed; none: all
 	moves             map[string]bool                                  // stages in which pods are replaced by others of the same name
 	startAgents       func(context.Context, *run) error                // starts what pods should run
 	configureOperator func(context.Context, *run) error                // changes how the operator is started; nil: nothing is changed

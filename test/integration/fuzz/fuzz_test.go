@@ -140,5 +140,6 @@ func (r round) patch(ctx context.Context, s fuzzStep, change map[string]any) err
 	if err != nil {
 		return err
 	}
-	return cluster.API.Patch(ctx, fuzzStep{kind: s.kind, name: s.name}.toUnstructured(r.namespace), client.RawPatch(types.MergePatchType, text))
+	object := fuzzStep{kind: s.kind, name: s.name}.toUnstructured(r.namespace)
+	return cluster.API.Patch(ctx, object, client.RawPatch(types.MergePatchType, text))
 }

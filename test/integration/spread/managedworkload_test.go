@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	engine "github.com/swarm-io/swarm-operator/internal/spread/split"
+	"github.com/swarm-io/swarm-operator/internal/spread/split"
 )
 
 // An actor is a workload with its current settings.
@@ -109,13 +109,13 @@ func (a *managedWorkload) recordSettings() {
 	a.settingsHistory = append(a.settingsHistory, settings{time.Now(), a.managed, a.overrides, a.size})
 }
 
-func (a *managedWorkload) policy() engine.Policy {
-	return engine.Policy{MinOnDemand: a.floor, SpotPercent: a.share}
+func (a *managedWorkload) policy() split.Policy {
+	return split.Policy{MinOnDemand: a.floor, SpotPercent: a.share}
 }
 
 // expectedSplit is the split that is documented.
 func (a *managedWorkload) expectedSplit() string {
-	spot, onDemand := engine.Split(a.policy(), a.size)
+	spot, onDemand := split.Split(a.policy(), a.size)
 	return distribution(onDemand, spot)
 }
 

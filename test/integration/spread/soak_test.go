@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	engine "github.com/swarm-io/swarm-operator/internal/spread/split"
+	"github.com/swarm-io/swarm-operator/internal/spread/split"
 )
 
 const (
@@ -182,7 +182,7 @@ func (s *soakTest) checkOrdinals(ctx context.Context, when string, guessed int) 
 		Expect(err).NotTo(HaveOccurred())
 		pods = slices.DeleteFunc(pods, isTerminated)
 		for n, pod := range pods {
-			class := string(engine.Of(w.policy(), n))
+			class := string(split.Of(w.policy(), n))
 			if numberOf(pod) != n || pod.Annotations[annotationKey(v1alpha1.SpreadClass)] != class {
 				s.fault("%s: pod %s of %d should be number %d for %s, and has %v", when, pod.Name, len(pods), n, class, pod.Annotations)
 			}
