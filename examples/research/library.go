@@ -72,7 +72,8 @@ func singular(word string) string {
 }
 
 // stopWords words are in every text.
-var stopWords = strings.Fields(`a after again all also always an and another any are as at away back be because been before both but by can cannot
+var stopWords = strings.Fields(`a after again all also always an and another any are as at away back be because been before both but by
+	can cannot
 	comes could do does each every everybody few for from gives has have her home however if in instead into is it its itself last least less
 	long longer lets may more most much must nearly needs never next no nobody not of off old on one or other others out over own past same
 	seen should since so some soon still such than that the their them then there they this those through time to together two under until up

@@ -24,7 +24,8 @@ func (s *session) unstickCommand() *cobra.Command {
 		Short: "Let go of Swarms whose deletion waits for an operator that is gone",
 		Long: `Remove the operator's finalizer from Swarms that are being deleted.
 
-A Swarm that is deleted waits for the operator, which stops what runs first. Without an operator it waits for ever, and its namespace with it.
+A Swarm that is deleted waits for the operator, which stops what runs first. Without an operator it waits for ever, and its
+namespace with it.
 This command lets it go: the garbage collector deletes its agents, and what runs on them is stopped without an acknowledgement.
 
 Without names it is about the Swarms whose deletion began more than a minute ago.`,

@@ -18,7 +18,8 @@ import (
 const about = `devcluster runs real Kubernetes on this machine, built from Go modules: etcd, API server, controller manager, scheduler,
 and nodes that are real (kubelet and containerd, needs root) or simulated (kwok).
 
-It is for development and tests only, NEVER for production: its data is thrown away and its API trusts every user who can read the data folder.`
+It is for development and tests only, NEVER for production: its data is thrown away and its API
+trusts every user who can read the data folder.`
 
 // Exit codes: 0 done, 1 failed, 130 interrupted; `run` gives the code of its command.
 type exit int
