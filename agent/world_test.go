@@ -22,7 +22,7 @@ import (
 
 var coder = link.Agent{Namespace: "default", Name: "research-coder-0"}
 
-// A world is one agent, a network, and an operator.
+// A testAgent is one agent, a network, and an operator.
 type testAgent struct {
 	*linktest.Operator
 	network   *linktest.Network

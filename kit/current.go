@@ -73,7 +73,7 @@ func awaitCurrent(ctx context.Context, live, cached client.Reader, gvk schema.Gr
 	})
 }
 
-// A snapshot is the versions of all objects of a kind at one moment.
+// A versionSnapshot is the versions of all objects of a kind at one moment.
 type versionSnapshot struct {
 	listVersions map[string]string // resource version of each list, by namespace
 	versions     map[types.UID]objectVersion

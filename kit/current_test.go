@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// A shelf holds pods by UID, each with its version. As an API server it gives them out one by one, as a cache all at once.
+// A versionedPods holds pods by UID, each with its version. As an API server it gives them out one by one, as a cache all at once.
 type versionedPods struct {
 	client.Reader
 	version string

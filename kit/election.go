@@ -87,7 +87,7 @@ func (e Election) newResourceLock(config *rest.Config, identity string) (resourc
 // errFormerLeader is why a Lease is left to expire.
 var errFormerLeader = errors.New("a former leader may still act: the lease expires instead")
 
-// A lock is a Lease that kit observes. It keeps out of the election until the caches are synced, reports renewals to Leadership,
+// A leaseLock is a Lease that kit observes. It keeps out of the election until the caches are synced, reports renewals to Leadership,
 // keeps the term growing, and gives back only what it holds.
 type leaseLock struct {
 	resourcelock.Interface

@@ -23,7 +23,7 @@ type fairOrder struct {
 	lastPriority    int              // of the key that was handed out last
 }
 
-// A band holds the keys of one priority.
+// A priorityLevel holds the keys of one priority.
 type priorityLevel struct {
 	priority int
 	flows    map[string]*list.Element // by namespace
@@ -36,7 +36,7 @@ type flow struct {
 	keys      list.List
 }
 
-// A place is where a key waits.
+// A position is where a key waits.
 type position struct {
 	level   *priorityLevel
 	element *list.Element

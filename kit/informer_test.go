@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// An outage is an API server that cannot be reached until it is back.
+// An outageAPI is an API server that cannot be reached until it is back.
 type outageAPI struct {
 	backAt time.Time
 	answer error // of whatever stands in its place

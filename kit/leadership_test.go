@@ -164,7 +164,7 @@ func ended(l *Leadership) bool {
 	}
 }
 
-// A memory is a Lease without an API server.
+// A leaseMemory is a Lease without an API server.
 type leaseMemory struct {
 	resourcelock.Interface
 	identity string

@@ -32,7 +32,7 @@ const (
 // reasonPattern is what a reason looks like; a sentence, or the name of an object, does not.
 var reasonPattern = regexp.MustCompile(`^[A-Z][A-Za-z0-9]{0,63}$`)
 
-// A vocabulary bounds the reasons that become labels: whatever a reconciler returns, the metric has at most maxReasons of
+// A reasonLimiter bounds the reasons that become labels: whatever a reconciler returns, the metric has at most maxReasons of
 // them. The log line has the original reason.
 type reasonLimiter struct {
 	lock sync.Mutex

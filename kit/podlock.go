@@ -14,7 +14,7 @@ type PodLock interface {
 	ResetID() error
 }
 
-// A pod is what this process knows about earlier processes of its pod.
+// A podProcesses is what this process knows about earlier processes of its pod.
 type podProcesses struct {
 	lock PodLock // may be nil
 }

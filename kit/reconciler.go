@@ -26,7 +26,7 @@ type Func[T client.Object] func(ctx context.Context, object T) (Result, error)
 // Reconcile calls the function.
 func (f Func[T]) Reconcile(ctx context.Context, object T) (Result, error) { return f(ctx, object) }
 
-// A control stands between the queue and a Reconciler: it turns keys into objects, keeps its hands off what is paused or
+// An adapter stands between the queue and a Reconciler: it turns keys into objects, keeps its hands off what is paused or
 // out of scope, holds the finalizer, and turns results into answers for the queue.
 type adapter[T client.Object] struct {
 	name       string
@@ -41,7 +41,7 @@ type adapter[T client.Object] struct {
 	namespaces *activeNamespaces
 }
 
-// A guard gives the reason why an object is left alone, "" when it is not.
+// A filter gives the reason why an object is left alone, "" when it is not.
 type filter func(ctx context.Context, object client.Object) (reason string, err error)
 
 // Reconcile implements controller-runtime's reconcile.Reconciler.

@@ -66,7 +66,7 @@ func Terminal(err error) error {
 // errStopping stands for whatever failed while the program stops: it failed because of that.
 var errStopping = errors.New("stopping")
 
-// A verdict is what a reconcile comes to: for the metric, for the log, and for the queue.
+// A reconcileOutcome is what a reconcile comes to: for the metric, for the log, and for the queue.
 type reconcileOutcome struct {
 	outcome outcome
 	reason  string

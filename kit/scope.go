@@ -32,7 +32,7 @@ type Scope struct {
 	watchedKinds []client.Object // whose changes may bring a namespace into scope
 }
 
-// A lookup finds a namespace by name.
+// A namespaceGetter finds a namespace by name.
 type namespaceGetter func(ctx context.Context, reader client.Reader, name string) (*corev1.Namespace, error)
 
 // NewScope returns the scope of namespaces whose labels the selector matches.

@@ -46,7 +46,7 @@ type Report[T client.Object] struct {
 	events     []pendingEvent
 }
 
-// A happening becomes an event once the status is written.
+// A pendingEvent becomes an event once the status is written.
 type pendingEvent struct {
 	kind, reason, note string
 	related            *corev1.ObjectReference // nil for none

@@ -61,7 +61,7 @@ type commandJobs struct {
 	running map[string]*jobRun
 }
 
-// A run is a job under way, whether its program runs or rests.
+// A jobRun is a job under way, whether its program runs or rests.
 type jobRun struct {
 	stop  chan struct{} // closed to ask for the end
 	force chan struct{} // closed to bring it about

@@ -20,7 +20,7 @@ import (
 	"github.com/swarm-io/swarm-operator/worker"
 )
 
-// A world is one worker with volumes as the kubelet makes them.
+// A testWorker is one worker with volumes as the kubelet makes them.
 type testWorker struct {
 	config     worker.Config
 	address    string

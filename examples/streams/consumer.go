@@ -24,7 +24,7 @@ type consumer struct {
 	active map[string]*activeStream
 }
 
-// A reading is one stream under way.
+// An activeStream is one stream under way.
 type activeStream struct {
 	stopping chan struct{}      // closed when it is to end
 	abort    context.CancelFunc // ends it without the server's help

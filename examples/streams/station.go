@@ -12,8 +12,8 @@ import (
 // maxConflicts is how many are reported; all are counted.
 const maxConflicts = 100
 
-// A station sends streams to its clients, and remembers which of them are connected. It is the referee: it does not know of pools, files or
-// acknowledgements, only of connections.
+// A streamServer sends streams to its clients, and remembers which of them are connected. It is the referee: it does not know of pools,
+// files or acknowledgements, only of connections.
 type streamServer struct {
 	interval time.Duration // between two lines of a stream
 

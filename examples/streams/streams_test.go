@@ -19,7 +19,7 @@ import (
 	"github.com/swarm-io/swarm-operator/worker"
 )
 
-// A pool is two real workers at a real server, and the operator's part done by hand.
+// A testPool is two real workers at a real server, and the operator's part done by hand.
 type testPool struct {
 	*streamServer
 	file    string

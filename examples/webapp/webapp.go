@@ -24,7 +24,7 @@ type reconciler struct {
 	registry registry
 }
 
-// A world is what there is for a WebApp, nil what there is not.
+// An observedState is what there is for a WebApp, nil what there is not.
 type observedState struct {
 	deployment *appsv1.Deployment
 	service    *corev1.Service

@@ -23,7 +23,7 @@ import (
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
-// A desk is a keeper with an in-memory cluster and a clock that stands still.
+// A reconcilerHarness is a reconciler with an in-memory cluster and a clock that stands still.
 type reconcilerHarness struct {
 	*reconciler
 	cluster client.WithWatch

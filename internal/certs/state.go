@@ -84,7 +84,7 @@ func (s state) encode() (Data, error) {
 	return all, nil
 }
 
-// A pair is a certificate with its key, or nothing.
+// A keyPair is a certificate with its key, or nothing.
 type keyPair struct {
 	certificate *x509.Certificate
 	key         *ecdsa.PrivateKey

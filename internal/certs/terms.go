@@ -19,7 +19,7 @@ import (
 )
 
 // highestTerm is the highest accepted term: epochs of terms above it cannot be stored. Stored epochs raise the term up to 2^30 (see
-// dispatch.Board), so that there is always room for later terms.
+// dispatch.Dispatcher), so that there is always room for later terms.
 const highestTerm = 3 << 29
 
 // Terms keeps the newest term of a leader in an annotation of the Secret, which outlives the Lease. A replica needs no additional

@@ -13,7 +13,7 @@ const (
 	maxCached                = 4096
 )
 
-// A fingerprint is the key of an answer, so that neither tokens nor long names are stored.
+// A cacheKey is the key of an answer, so that neither tokens nor long names are stored.
 type cacheKey [sha256.Size]byte
 
 func newCacheKey(parts ...string) cacheKey {
@@ -24,7 +24,7 @@ func newCacheKey(parts ...string) cacheKey {
 	return cacheKey(hash.Sum(nil))
 }
 
-// A memory caches a bounded number of answers for a short time.
+// An authCache caches a bounded number of answers for a short time.
 type authCache[V any] struct {
 	now func() time.Time
 	ttl time.Duration

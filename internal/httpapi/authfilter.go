@@ -40,7 +40,7 @@ type Attributes struct {
 	Path     *authorizationv1.NonResourceAttributes
 }
 
-// A right is what a request needs. Without a namespace, it applies to all of them. A resource that begins with a slash is a path, as
+// A permission is what a request needs. Without a namespace, it applies to all of them. A resource that begins with a slash is a path, as
 // for `kubectl auth can-i`.
 type permission struct{ verb, resource, namespace, name string }
 
@@ -73,7 +73,7 @@ func (r permission) deniedError(caller string) error {
 		object, caller, r.verb, r.resource, v1alpha1.GroupVersion.Group, where)
 }
 
-// A turnstile limits concurrency. The others wait, for as long as their requests may.
+// A semaphore limits concurrency. The others wait, for as long as their requests may.
 type semaphore chan struct{}
 
 func (t semaphore) run(ctx context.Context, work func() error) error {
@@ -86,7 +86,7 @@ func (t semaphore) run(ctx context.Context, work func() error) error {
 	}
 }
 
-// A guard admits callers that the API server authenticates and authorizes. Positive answers are cached longer than negative ones, and
+// An authFilter admits callers that the API server authenticates and authorizes. Positive answers are cached longer than negative ones, and
 // separately: new rights take effect within two seconds, and a flood of bad tokens evicts no positive answer.
 type authFilter struct {
 	authorizer   Authorizer

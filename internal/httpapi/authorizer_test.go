@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// An oracle is an API server for self reviews. It knows ana, who may list tasks in a, and get metrics.
+// A fakeSelfReviews is an API server for self reviews. It knows ana, who may list tasks in a, and get metrics.
 type fakeSelfReviews struct {
 	unavailable bool
 	anonymous   bool

@@ -145,7 +145,7 @@ func (a *api) servesNamespace(namespace string) bool {
 	return namespace == "" || len(a.namespaces) == 0 || slices.Contains(a.namespaces, namespace)
 }
 
-// A question is the query of an authorized caller.
+// A query is the query of an authorized caller.
 type query struct {
 	namespace, name, worker, swarm string
 	page                           page

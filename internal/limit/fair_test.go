@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// A demand makes concurrent requests of one flow, and records how long each of them waited.
+// A requestLoad makes concurrent requests of one flow, and records how long each of them waited.
 type requestLoad struct {
 	mu    sync.Mutex
 	waits []time.Duration

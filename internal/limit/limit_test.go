@@ -39,7 +39,7 @@ func TestLimitsAreShownBeforeTheyAreReached(t *testing.T) {
 	}
 }
 
-// A holder reads bodies and keeps them until released.
+// A holdingHandler reads bodies and keeps them until released.
 type holdingHandler struct {
 	holding, maxHolding atomic.Int64
 	release             chan struct{}

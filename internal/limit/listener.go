@@ -102,7 +102,7 @@ func (l *Listener) remove(conn *trackedConn) {
 	}
 }
 
-// A place is an accepted connection.
+// A trackedConn is an accepted connection.
 type trackedConn struct {
 	net.Conn
 	listener *Listener

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// An account is a service account as named in tokens and reviews.
+// An accountKey is a service account as named in tokens and reviews.
 type accountKey struct{ username, uid string }
 
 // accountCache remembers which service accounts the API server has recently vouched for.
@@ -18,7 +18,7 @@ type accountCache struct {
 	entries map[accountKey]*accountEntry
 }
 
-// A voucher is what is known about one account.
+// An accountEntry is what is known about one account.
 type accountEntry struct {
 	reviewLock chan struct{} // held while the API server is asked
 	validUntil time.Time

@@ -2,7 +2,7 @@ package link
 
 import "sync"
 
-// A budget is memory shared by holders. A holder may have no more than what stays free for all others. So one that takes all
+// A memoryBudget is memory shared by holders. A holder may have no more than what stays free for all others. So one that takes all
 // it can gets half, and when n holders do so, 1/(n+1) is still free. No holder waits for another.
 type memoryBudget struct {
 	limit int
@@ -37,7 +37,8 @@ func (b *memoryBudget) release(holder string, size int) {
 	}
 }
 
-// An allowance is the part of its holder's budget that one stream takes, or one connection without a stream. A nil allowance is unlimited.
+// A memoryReservation is the part of its holder's budget that one stream takes, or one connection without a stream. A nil allowance is
+// unlimited.
 type memoryReservation struct {
 	budget *memoryBudget
 	holder string

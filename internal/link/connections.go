@@ -6,7 +6,7 @@ import "slices"
 // them by mistake, alternate.
 const maxProcesses = 8
 
-// A connection is identified by the process that opened it and its number there. The zero value belongs to an agent of a
+// A connectionID is identified by the process that opened it and its number there. The zero value belongs to an agent of a
 // version without such numbers.
 type connectionID struct {
 	process string // includes the UID of its pod

@@ -8,7 +8,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/limit"
 )
 
-// A gate admits a limited number of connections and closes further ones at once: before TLS, which is the expensive part.
+// A connLimiter admits a limited number of connections and closes further ones at once: before TLS, which is the expensive part.
 //
 // A connection is proven while it carries the stream of an agent whose token was accepted, or belongs to another replica. Before that, and
 // after the stream has ended, anyone may hold it. So unproven connections are limited per source, and get at most half of the places. Each

@@ -46,7 +46,7 @@ func (p issuerKeys) verify(token *jwt.JSONWebToken) (tokenClaims, error) {
 	return tokenClaims{}, fmt.Errorf("%w: it is forged, or says what no API server would", ErrDenied)
 }
 
-// A keyring caches the published keys. The first caller that misses a key refreshes them; concurrent callers that need the
+// A keyCache caches the published keys. The first caller that misses a key refreshes them; concurrent callers that need the
 // key wait for that refresh.
 type keyCache struct {
 	documents DocumentReader

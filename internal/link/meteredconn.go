@@ -19,7 +19,7 @@ const (
 
 var errConnectionBudget = errors.New("too much is received at the moment")
 
-// A meter is a connection that counts what gRPC has received on it and not passed on yet. That can be a whole message of the
+// A meteredConn is a connection that counts what gRPC has received on it and not passed on yet. That can be a whole message of the
 // largest size for each stream: gRPC opens its window to the length of the message that it has begun to read. The bytes count
 // for the source address of the connection, and for the namespace of an agent while its stream lasts. When there is no room,
 // the connection is no longer read.
@@ -43,7 +43,7 @@ type meteredConn struct {
 	streamEnded chan struct{} // closed when the current stream has ended
 }
 
-// A block is a part of the received bytes: where it ends, and what it costs.
+// A countedBlock is a part of the received bytes: where it ends, and what it costs.
 type countedBlock struct {
 	end  int64
 	cost int

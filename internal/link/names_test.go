@@ -14,7 +14,7 @@ import (
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
 )
 
-// A greeting is the operator's end of a stream on which an agent sends Hello and nothing else.
+// A helloStream is the operator's end of a stream on which an agent sends Hello and nothing else.
 type helloStream struct {
 	grpc.ServerStream
 	hello *linkv1.Hello

@@ -15,7 +15,7 @@ import (
 // for each other.
 const maxPeerStreams = 1000
 
-// A vestibule is a separate server for other replicas behind the same port. They are recognized by the certificate that they
+// A peerServer is a separate server for other replicas behind the same port. They are recognized by the certificate that they
 // show in the TLS handshake, and are handed over after it.
 type peerServer struct {
 	server   *grpc.Server

@@ -22,7 +22,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/link/linktest"
 )
 
-// A bureau answers peers. Each call waits until all calls that the test has announced are there.
+// A placementServer answers peers. Each call waits until all calls that the test has announced are there.
 type placementServer struct {
 	linkv1.UnimplementedPlacementServer
 	barrier sync.WaitGroup

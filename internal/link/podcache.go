@@ -18,7 +18,7 @@ const (
 // the end of their deletion are excluded.
 type PodLister func(ctx context.Context) ([]Identity, error)
 
-// A roster holds the last list of pods.
+// A podCache holds the last list of pods.
 type podCache struct {
 	list PodLister
 	now  func() time.Time

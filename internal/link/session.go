@@ -43,7 +43,7 @@ type session struct {
 	creditSpent   int64 // Assigns that were sent on it
 }
 
-// An ending is why a session ended: a status for the agent, and a refusal to count unless it is empty.
+// A streamError is why a session ended: a status for the agent, and a refusal to count unless it is empty.
 type streamError struct {
 	reason     refusalReason
 	grpcStatus error

@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A cluster issues tokens, and reviews them as an API server does.
+// A fakeCluster issues tokens, and reviews them as an API server does.
 type fakeCluster struct {
 	*fakeAPIServer // publishes keys
 	signer         signer
@@ -28,7 +28,7 @@ type fakeCluster struct {
 	delay    time.Duration   // delay of every answer
 }
 
-// An issue is the contents of a token.
+// An issuedToken is the contents of a token.
 type issuedToken struct {
 	identity Identity
 	account  accountKey

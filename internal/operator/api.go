@@ -21,8 +21,8 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/limit"
 )
 
-// A window serves the introspection API on every replica. It listens on the pod's loopback only, where `kubectl port-forward` arrives,
-// because it speaks plain HTTP: callers' tokens never reach a network.
+// An httpAPIServer serves the introspection API on every replica. It listens on the pod's loopback only, where `kubectl port-forward`
+// arrives, because it speaks plain HTTP: callers' tokens never reach a network.
 type httpAPIServer struct {
 	handler http.Handler
 	port    int
@@ -69,7 +69,7 @@ func (c Config) newAuthorizer(cluster *rest.Config) (httpapi.Authorizer, error) 
 	return httpapi.DelegatedAuthorizer{Tokens: tokens.TokenReviews(), Access: access.SubjectAccessReviews()}, nil
 }
 
-// A certificate is chosen when a client connects.
+// A getCertificateFunc is chosen when a client connects.
 type getCertificateFunc = func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 
 // tlsConfig returns how the metrics are served; nil for plain HTTP.

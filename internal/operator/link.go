@@ -135,7 +135,7 @@ func (s leaderInfo) Leader() string {
 	return linkAddressOf(holder)
 }
 
-// A doorway serves the link on every replica.
+// A linkServer serves the link on every replica.
 type linkServer struct {
 	server *link.Server
 	port   int

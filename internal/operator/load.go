@@ -72,7 +72,7 @@ func decodeSection(section reflect.Value, path string, document []byte) error {
 	return errors.Join(problems...)
 }
 
-// A setting is an environment variable.
+// A variableSetting is an environment variable.
 type variableSetting struct{ name, value string }
 
 // variableSettings returns our environment variables by path. Underscores are ignored, so that RESYNC_PERIOD and RESYNCPERIOD both stand

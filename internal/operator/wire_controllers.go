@@ -22,7 +22,7 @@ import (
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
-// A dispatcher connects the board with the controllers.
+// A dispatchRunner connects the dispatcher with the controllers.
 type dispatchRunner struct {
 	dispatcher            *dispatch.Dispatcher
 	tasks, agents, swarms *kit.Trigger

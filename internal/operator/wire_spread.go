@@ -17,7 +17,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/spread/allocator"
 )
 
-// addSpread keeps workloads split between spot and on-demand nodes. The desk observes pods on every replica: any may be the next
+// addSpread keeps workloads split between spot and on-demand nodes. The allocator observes pods on every replica: any may be the next
 // leader.
 func (p deps) addSpread(ctx context.Context) error {
 	if reason := p.config.spreadDisabledReason(); reason != "" {
@@ -46,7 +46,7 @@ func (p deps) namespaceSelector() webhookconfig.NamespaceSelector {
 	return selector
 }
 
-// peers lets other replicas ask the leader's desk, at the port of the link.
+// peers lets other replicas ask the leader's allocator, at the port of the link.
 func (p deps) peers() link.Peers {
 	if p.config.spreadDisabledReason() != "" {
 		return link.Peers{}
@@ -71,7 +71,7 @@ func (p deps) leaderClient() *allocator.LeaderClient {
 // to every node. A pod that is removed before would be replaced by one without a place.
 const routeDelay = 6 * time.Second
 
-// An entrance is the webhook as seen from outside.
+// A webhookGate is the webhook as seen from outside.
 type webhookGate struct {
 	checkServing healthz.Checker
 	now          func() time.Time

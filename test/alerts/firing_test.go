@@ -15,7 +15,7 @@ const (
 	maxEvaluationTime  = 2 * time.Hour
 )
 
-// A story is what Prometheus sees, a value every step from 0 on: 1x3 is four times 1, 0+2x3 is 0 2 4 6, _ is a scrape that failed, and
+// A scenario is what Prometheus sees, a value every step from 0 on: 1x3 is four times 1, 0+2x3 is 0 2 4 6, _ is a scrape that failed, and
 // stale a target that has gone.
 type scenario struct {
 	reason    string

@@ -102,7 +102,7 @@ func (b *bench) callAndReportCost(ctx context.Context, asker webhookCaller, rate
 	return took, err
 }
 
-// An asker calls the webhook.
+// A webhookCaller calls the webhook.
 type webhookCaller struct{ client *http.Client }
 
 func newWebhookCaller(bundle []byte) webhookCaller {

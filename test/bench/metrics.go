@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// A reading is the operator's metrics at one moment.
+// A metricsSnapshot is the operator's metrics at one moment.
 type metricsSnapshot []sample
 
 type sample struct {

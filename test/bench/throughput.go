@@ -23,7 +23,8 @@ const (
 	creators   = 8     // clients that create objects at the same time
 )
 
-// A pace is how fast objects were finished, and what each cost the API server and etcd. It is zero if they were not finished in time.
+// A throughputResult is how fast objects were finished, and what each cost the API server and etcd. It is zero if they were not finished in
+// time.
 type throughputResult struct {
 	perSecond    float64
 	milliseconds float64 // of processor time

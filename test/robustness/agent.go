@@ -27,7 +27,7 @@ const (
 	processVariable  = "ROBUSTNESS_PROCESS"
 )
 
-// An order is the payload of a task.
+// A taskOrder is the payload of a task.
 type taskOrder struct {
 	Milliseconds int  `json:"milliseconds"`
 	IgnoresStop  bool `json:"stubborn,omitempty"` // the code does not stop when it is asked to

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A condition is what a link is like.
+// A linkCondition is what a link is like.
 type linkCondition struct {
 	cut               bool          // nothing passes; what was sent meanwhile arrives when the link is whole again, as TCP has it
 	dropsFromOperator bool          // what the operator sends is lost; the connection ends when the link is whole again

@@ -30,7 +30,7 @@ const (
 	restartOperators = "restart-everything" // SIGKILL of all operators
 )
 
-// A mix is how often faults happen on average, and how many of each kind there are in a round.
+// A faultMix is how often faults happen on average, and how many of each kind there are in a round.
 type faultMix struct {
 	pause    time.Duration
 	calmTime time.Duration // is added to every pauses-th pause

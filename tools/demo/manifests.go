@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// A play is what the demo puts into the cluster: the example, as it stands in the repository.
+// A demoManifests is what the demo puts into the cluster: the example, as it stands in the repository.
 type demoManifests struct {
 	swarm *unstructured.Unstructured
 	tasks []*unstructured.Unstructured // in the order in which they are shown

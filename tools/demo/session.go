@@ -24,7 +24,7 @@ var (
 	errNoOperator  = errors.New("unattended")
 )
 
-// A show is one run of the demo, as the viewer sees it.
+// A session is one run of the demo, as the viewer sees it.
 type session struct {
 	swarms, tasks *objectWatcher
 	changed       chan struct{}

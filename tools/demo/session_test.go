@@ -73,7 +73,7 @@ func report(t *testing.T, c cluster, kind schema.GroupVersionResource, name, sta
 	}
 }
 
-// A witness remembers what was shown.
+// A recordingDisplay remembers what was shown.
 type recordingDisplay struct {
 	lock   sync.Mutex
 	states []demoState

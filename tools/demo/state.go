@@ -45,7 +45,7 @@ type task struct {
 	} `json:"assignedAgents"`
 }
 
-// A scene is everything that a frame shows.
+// A demoState is everything that a frame shows.
 type demoState struct {
 	swarm           swarm
 	tasks           []task

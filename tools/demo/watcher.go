@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// A board holds what was last seen of a list of objects. It keeps itself up to date, and signals changes on changed.
+// An objectWatcher holds what was last seen of a list of objects. It keeps itself up to date, and signals changes on changed.
 type objectWatcher struct {
 	source  dynamic.ResourceInterface
 	changed chan<- struct{}

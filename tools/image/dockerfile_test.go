@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// A stage is what a Dockerfile's stage puts into its image. Only what our Dockerfile uses is understood.
+// A dockerfileStage is what a Dockerfile's stage puts into its image. Only what our Dockerfile uses is understood.
 type dockerfileStage struct {
 	from       string
 	files      []string

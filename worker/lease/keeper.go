@@ -182,7 +182,7 @@ func (k *Keeper) Release(ctx context.Context) error {
 	return nil
 }
 
-// An attempt is what one try to take or renew the Lease has to know. It is made beside the goroutine that watches the
+// A renewal is what one try to take or renew the Lease has to know. It is made beside the goroutine that watches the
 // clock, because a request may hang for longer than there is time.
 type renewal struct {
 	store          Store
@@ -193,7 +193,7 @@ type renewal struct {
 	timeout        time.Duration
 }
 
-// An outcome is what an attempt has brought.
+// A renewalResult is what an attempt has brought.
 type renewalResult struct {
 	record Record
 	readAt time.Time         // when the record was there

@@ -19,7 +19,7 @@ import (
 
 const duration = 15 * time.Second
 
-// A server has one Lease, and knows which pod of its name exists.
+// A fakeServer has one Lease, and knows which pod of its name exists.
 type fakeServer struct {
 	mu     sync.Mutex
 	record Record
@@ -41,7 +41,7 @@ func (s *fakeServer) replacePod(uid string) {
 	s.pod = uid
 }
 
-// A link is a pod's way to the server. Cut, requests fail; stuck, they hang as long as they may.
+// A fakeStore is a pod's way to the server. Cut, requests fail; stuck, they hang as long as they may.
 type fakeStore struct {
 	*fakeServer
 	uid                  string
@@ -112,7 +112,7 @@ func (l *fakeStore) change(change func()) {
 	change()
 }
 
-// A holder is a keeper at work, and what it has reported last.
+// A testKeeper is a keeper at work, and what it has reported last.
 type testKeeper struct {
 	*fakeStore
 	keeper *Keeper

@@ -81,7 +81,7 @@ func TestLinkIsCat(t *testing.T) {
 	}
 }
 
-// A process is swarm-worker with arguments, and what it logs.
+// A workerProcess is swarm-worker with arguments, and what it logs.
 type workerProcess struct {
 	*exec.Cmd
 	address   string

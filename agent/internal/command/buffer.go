@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// A head keeps the beginning of what is written and swallows the rest, so that the program never blocks.
+// A headBuffer keeps the beginning of what is written and swallows the rest, so that the program never blocks.
 type headBuffer struct {
 	maxBytes int
 	content  []byte
@@ -20,7 +20,7 @@ func (h *headBuffer) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// A tail keeps the end.
+// A tailBuffer keeps the end.
 type tailBuffer struct {
 	maxBytes int
 	mu       sync.Mutex // a descendant may still write when the program's end is read

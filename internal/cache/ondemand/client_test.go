@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// A cluster counts the reads of contents. Its cache and its API server hold the same.
+// A countingCluster counts the reads of contents. Its cache and its API server hold the same.
 type countingCluster struct {
 	client.Client
 	api         client.WithWatch

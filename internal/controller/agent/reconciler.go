@@ -26,7 +26,7 @@ const name = "agent"
 // Options are the configuration of this controller.
 type Options struct {
 	Dispatcher *dispatch.Dispatcher
-	Trigger    *kit.Trigger // with which the board requests a reconcile
+	Trigger    *kit.Trigger // with which the dispatcher requests a reconcile
 	Scope      *kit.Scope
 	Resync     time.Duration
 	Workers    int

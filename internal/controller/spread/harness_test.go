@@ -39,7 +39,7 @@ var settings = snapshot.Settings{
 	Step: intstr.FromInt32(2),
 }
 
-// A stage is an in-memory cluster with one Deployment and its keeper. Tests control the time.
+// A harness is an in-memory cluster with one Deployment and its controller. Tests control the time.
 type harness struct {
 	*reconciler[*appsv1.Deployment]
 
@@ -230,7 +230,7 @@ func (s *harness) pod(name string) *corev1.Pod {
 	return pod
 }
 
-// addNode adds a node, and leave removes one; both are reported to the keeper of nodes.
+// addNode adds a node, and leave removes one; both are reported to the nodes controller.
 func (s *harness) addNode(name string, class split.Class) {
 	s.t.Helper()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"class": string(class)}}}

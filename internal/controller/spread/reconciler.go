@@ -60,7 +60,7 @@ type Options struct {
 	Metrics   prometheus.Registerer
 }
 
-// A keeper keeps workloads of any kind spread.
+// A controller keeps workloads of any kind spread.
 type controller struct {
 	client    client.Client
 	listPods  workloads.PodLister

@@ -30,7 +30,7 @@ type Options struct {
 	// Settings is called at each reconcile, because the CA changes while the operator runs.
 	Settings   func(context.Context) manifest.Settings
 	Dispatcher *dispatch.Dispatcher
-	Trigger    *kit.Trigger // with which the board requests a reconcile
+	Trigger    *kit.Trigger // with which the dispatcher requests a reconcile
 	Scope      *kit.Scope
 	Resync     time.Duration
 	Workers    int

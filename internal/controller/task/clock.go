@@ -15,7 +15,7 @@ type Clock interface {
 	Skew() (ahead time.Duration, reliable bool)
 }
 
-// A clock is the state of the clock when a task was observed. The zero value is a correct clock.
+// A clockState is the state of the clock when a task was observed. The zero value is a correct clock.
 type clockState struct {
 	skewed bool
 	ahead  time.Duration // zero unless skewed

@@ -121,7 +121,7 @@ func TestNewLeaderStopsTheAttemptOfATaskThatWasMadeAnew(t *testing.T) {
 			len(sim.attempts.acksOfTaskT()) != 2 {
 			t.Errorf("%+v\n%s", sim.attempts.acksOfTaskT(), sim.describe())
 		}
-		sim.advance(time.Minute) // the board counts periodically
+		sim.advance(time.Minute) // the dispatcher counts periodically
 		sim.audit()
 	})
 }

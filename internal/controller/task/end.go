@@ -101,7 +101,7 @@ func (p *planner) retry(end dispatch.AttemptEnd) {
 
 // handBack returns a task that its agent gave up or declined to the queue. This is not a failure of the task and costs no retry. The
 // first time it may go to another agent at once; repeated hand-backs have increasing pauses, and in the end the task fails. An attempt
-// that its agent never had costs nothing, however often: the board waits for a second before it tries again.
+// that its agent never had costs nothing, however often: the dispatcher waits for a second before it tries again.
 func (p *planner) handBack(end dispatch.AttemptEnd) {
 	if end.Undelivered {
 		p.setPending(v1alpha1.ReasonNotDelivered, end.Message)

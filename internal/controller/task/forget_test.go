@@ -28,7 +28,7 @@ func (a *stubReader) Get(context.Context, client.ObjectKey, client.Object, ...cl
 	return a.err
 }
 
-// stubDependencies is the environment of a board, and counts acknowledgements.
+// stubDependencies is the environment of a dispatcher, and counts acknowledgements.
 type stubDependencies struct{ acknowledged int }
 
 func (d *stubDependencies) Send(_ link.Agent, message *linkv1.OperatorMessage) error {

@@ -28,7 +28,7 @@ const (
 // errPayloadGone is the error for a task that was deleted, but is still in the cache.
 var errPayloadGone = errors.New("the task is gone, and its payload with it")
 
-// An input is what the code of a task reads.
+// A taskPayload is what the code of a task reads.
 type taskPayload struct {
 	inline        []byte
 	byReference   bool           // it is read, or copied, when it is sent
@@ -103,7 +103,7 @@ func (r *reconciler) payloadToSend(ctx context.Context, task *v1alpha1.Task, sna
 	return stored.Spec.Payload.Raw, nil
 }
 
-// A text is a key of a ConfigMap in a given version.
+// A configMapText is a key of a ConfigMap in a given version.
 type configMapText struct {
 	uid          types.UID
 	version, key string

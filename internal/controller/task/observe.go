@@ -23,14 +23,14 @@ type snapshot struct {
 	payload     taskPayload
 }
 
-// A stop is the state of a task that must no longer run.
+// A stopRequest is the state of a task that must no longer run.
 type stopRequest struct {
 	phase   v1alpha1.TaskPhase
 	reason  v1alpha1.Reason
 	message string
 }
 
-// A fault is why a task can never run.
+// A permanentFailure is why a task can never run.
 type permanentFailure struct {
 	reason  v1alpha1.Reason
 	message string

@@ -10,7 +10,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/swarm/dispatch"
 )
 
-// leaseTimeout is how long an agent can still be working after its last heartbeat, from the board's point of view.
+// leaseTimeout is how long an agent can still be working after its last heartbeat, from the dispatcher's point of view.
 const leaseTimeout = lease + 1500*time.Millisecond
 
 // maxReassignmentDelay is how long after the last heartbeat of a disconnected or frozen agent its work has started on another one.

@@ -163,7 +163,7 @@ func (sim *simulation) audit() {
 	synctest.Wait()
 }
 
-// attemptCount returns how many attempts agents hold according to the board, -1 if it does not know.
+// attemptCount returns how many attempts agents hold according to the dispatcher, -1 if it does not know.
 func (l *leader) attemptCount() int {
 	attempts, known := l.dispatcher.CountAttempts(namespacedName(swarmName), "")
 	if !known {

@@ -26,7 +26,7 @@ const name = "task"
 // Options are the configuration of this controller.
 type Options struct {
 	Dispatcher *dispatch.Dispatcher
-	Trigger    *kit.Trigger // with which the board requests a reconcile
+	Trigger    *kit.Trigger // with which the dispatcher requests a reconcile
 	Scope      *kit.Scope
 	Workers    int
 	Clock      Clock // nil if the clock of this process is always right

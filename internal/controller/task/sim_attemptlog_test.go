@@ -10,7 +10,7 @@ import (
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
 )
 
-// A journal records which agents ran what, from when to when. It reports a problem as soon as two run the same task.
+// An attemptLog records which agents ran what, from when to when. It reports a problem as soon as two run the same task.
 type attemptLog struct {
 	sim *simulation
 
@@ -23,7 +23,7 @@ type attemptLog struct {
 	declineReasons []string // reasons with which agents declined
 }
 
-// A stint is one attempt on one agent.
+// An attemptRecord is one attempt on one agent.
 type attemptRecord struct {
 	task, uid, agent, pod string
 	attempt               int32
@@ -32,7 +32,7 @@ type attemptRecord struct {
 	outcome               string // "" while it runs
 }
 
-// An ack is an acknowledgement, with what was stored when it arrived.
+// An ackRecord is an acknowledgement, with what was stored when it arrived.
 type ackRecord struct {
 	task    string
 	epoch   int64

@@ -91,7 +91,7 @@ func (sim *simulation) deliverDelayed() {
 	sim.delayed = nil
 }
 
-// run opens the board, if that had to wait, and runs it. The stored state is read again by then.
+// run opens the dispatcher, if that had to wait, and runs it. The stored state is read again by then.
 func (l *leader) run(ctx context.Context) {
 	for !l.dispatcher.Opened() && ctx.Err() == nil {
 		sleep(ctx, 5*time.Millisecond)

@@ -20,7 +20,7 @@ import (
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
-// A leader is one process of the operator: the real board and the real reconciler with their own cache, queue and link.
+// A leader is one process of the operator: the real dispatcher and the real reconciler with their own cache, queue and link.
 type leader struct {
 	sim         *simulation
 	dispatcher  *dispatch.Dispatcher

@@ -11,8 +11,8 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/link"
 )
 
-// A wire is the operator's end of the link, by the rules of package link: one session per agent, credit, echoes only while leading, and
-// the end of a session after two leases of silence.
+// A linkServer is the operator's end of the link, by the rules of package link: one session per agent, credit, echoes only while leading,
+// and the end of a session after two leases of silence.
 type linkServer struct {
 	leader *leader
 
@@ -153,7 +153,7 @@ func (s *linkServer) handleHello(stream *stream, hello *linkv1.Hello) {
 }
 
 // reconcileAgent plays the part of the controller of Agents: it stores which process is linked, once its cache has the Agent, and reports
-// it to the board.
+// it to the dispatcher.
 func (s *linkServer) reconcileAgent(name string) {
 	view := s.leader.dispatcher.Agent(namespacedName(name))
 	if !s.leader.isLeader() || !slices.Contains(s.leader.sim.visiblePods(), name) {

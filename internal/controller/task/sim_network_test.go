@@ -8,7 +8,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/link"
 )
 
-// A cable is the network of a pod: the latency of messages, and whether they wait for it to be mended.
+// A podNetwork is the network of a pod: the latency of messages, and whether they wait for it to be mended.
 type podNetwork struct {
 	mu      sync.Mutex
 	healed  chan struct{} // not nil while it is cut

@@ -18,7 +18,7 @@ import (
 
 const swarmName = "hive"
 
-// A cluster simulates a small cluster in one time bubble: an API server, leaders, agents, and the agents' journal.
+// A simulation simulates a small cluster in one time bubble: an API server, leaders, agents, and the agents' journal.
 type simulation struct {
 	lease          time.Duration // as given to agents
 	store          *store

@@ -51,7 +51,7 @@ func TestWaitIsWrittenOncePerReason(t *testing.T) {
 			t.Errorf("a wait of 9 s for a slot is worth %d writes", got)
 		}
 		for range 10 {
-			sim.submit("other"+since(time.Now()), behavior{duration: time.Second}) // each triggers a pass of the board
+			sim.submit("other"+since(time.Now()), behavior{duration: time.Second}) // each triggers a pass of the dispatcher
 			sim.advance(5 * time.Second)
 		}
 		if got, status := sim.store.writeCount("t"), sim.status("t"); got != 1 || status.Reason != string(v1alpha1.ReasonNoFreeSlot) {

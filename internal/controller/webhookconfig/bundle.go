@@ -57,7 +57,7 @@ type caBundleController struct {
 	overlap caOverlap
 }
 
-// A parting is the grace period of CAs that the API server trusts and the Secret no longer has. A new leader starts it again.
+// A caOverlap is the grace period of CAs that the API server trusts and the Secret no longer has. A new leader starts it again.
 type caOverlap struct {
 	retired string // the CAs, in PEM
 	since   time.Time

@@ -29,7 +29,7 @@ func configuration() *admissionv1.MutatingWebhookConfiguration {
 	}
 }
 
-// A desk is a keeper with an in-memory cluster that counts patches and fails them with an error, if there is one.
+// A bundleHarness is a caBundleController with an in-memory cluster that counts patches and fails them with an error, if there is one.
 type bundleHarness struct {
 	caBundleController
 	patches    int

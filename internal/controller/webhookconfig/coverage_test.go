@@ -50,7 +50,7 @@ func spreadConfiguration() *admissionv1.MutatingWebhookConfiguration {
 	return made
 }
 
-// A mapmaker is a coverer with an in-memory cluster that counts patches.
+// A selectorHarness is a namespaceSelectorController with an in-memory cluster that counts patches.
 type selectorHarness struct {
 	namespaceSelectorController
 	patches int

@@ -33,7 +33,7 @@ type ServingCert struct {
 	trusted []trustedCA
 }
 
-// An acquaintance is a CA that the API server trusts, as far as we have observed.
+// A trustedCA is a CA that the API server trusts, as far as we have observed.
 type trustedCA struct {
 	ca    *x509.Certificate
 	since time.Time

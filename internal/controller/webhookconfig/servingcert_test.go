@@ -21,7 +21,7 @@ const name = "swarm-operator-webhook.swarm-system.svc"
 
 var start = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 
-// A generation is a CA and what it has signed.
+// A testCA is a CA and what it has signed.
 type testCA struct {
 	bundle string
 	leaf   *tls.Certificate

@@ -31,7 +31,7 @@ type configMap struct {
 	fencedTerm int64 // the term in which this leader has raised its fence; 0 for none
 }
 
-// parseConfigMap returns the content of a ConfigMap. Content that differs from what we write is torn.
+// parseConfigMap returns the content of a ConfigMap. Content that differs from what we write counts as modified.
 func parseConfigMap(object *corev1.ConfigMap, key string) *configMap {
 	cm := &configMap{object: object}
 	text, ledger := object.Data[key], object.Annotations[v1alpha1.AnnotationLedger]
@@ -43,7 +43,7 @@ func parseConfigMap(object *corev1.ConfigMap, key string) *configMap {
 	return cm
 }
 
-// render returns the ConfigMap with new content, or a refusal if it is too large.
+// render returns the ConfigMap with new content, or a problem if it is too large.
 func (c *configMap) render(pool *v1alpha1.WorkerPool, fence int64) (*corev1.ConfigMap, *problem) {
 	text := c.file.String()
 	ledger, err := c.ledger.Encode()
@@ -67,7 +67,7 @@ func (c *configMap) render(pool *v1alpha1.WorkerPool, fence int64) (*corev1.Conf
 	return object, nil
 }
 
-// grantsJobs reports whether a worker may hold a job according to the sheet.
+// grantsJobs reports whether a worker may hold a job according to the ConfigMap.
 func (c *configMap) grantsJobs() bool {
 	for _, entry := range c.file.Workers {
 		if len(entry.Jobs) > 0 {
@@ -109,7 +109,7 @@ func nextFence(fence int64) int64 {
 	return fence + 1
 }
 
-// inheritFence keeps what is known of the former version of a sheet. A different fence was raised by another leader.
+// inheritFence keeps what is known of the former version of a ConfigMap. A different fence was raised by another leader.
 func (c *configMap) inheritFence(previous *configMap) *configMap {
 	if previous != nil && previous.object.UID == c.object.UID && previous.fence() == c.fence() {
 		c.fencedTerm = previous.fencedTerm
@@ -117,7 +117,7 @@ func (c *configMap) inheritFence(previous *configMap) *configMap {
 	return c
 }
 
-// isOlderThan reports whether the sheet is older than another of the same name.
+// isOlderThan reports whether the ConfigMap is older than another of the same name.
 func (c *configMap) isOlderThan(other *corev1.ConfigMap) bool {
 	order, err := resourceversion.CompareResourceVersion(c.object.ResourceVersion, other.ResourceVersion)
 	return err != nil || order < 0 || c.object.UID != other.UID

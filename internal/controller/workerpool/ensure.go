@@ -127,7 +127,7 @@ func (r *reconciler) createPlaceholders(ctx context.Context, pool *v1alpha1.Work
 	return nil
 }
 
-// splitPerWorker splits the sheet of a pool into sheets by name: one for all workers, or one for each.
+// splitPerWorker splits the content of a pool into ConfigMaps by name: one for all workers, or one for each.
 func splitPerWorker(pool *v1alpha1.WorkerPool, config configMap) map[string]*configMap {
 	if pool.Spec.Config.Layout != v1alpha1.LayoutPerWorker {
 		return map[string]*configMap{pool.ConfigName(): {file: config.file, ledger: config.ledger}}
@@ -215,7 +215,7 @@ func (s poolSnapshot) highestVersion(pool *v1alpha1.WorkerPool) int64 {
 	return version
 }
 
-// writeConfigMap stores a sheet unless it has changed since it was read.
+// writeConfigMap stores a ConfigMap unless it has changed since it was read.
 func (r *reconciler) writeConfigMap(ctx context.Context, pool *v1alpha1.WorkerPool, cm *configMap, state *localState) error {
 	term, fence := r.leadership.Term(), cm.fence()
 	if cached := state.configMaps[cm.object.Name]; cached == nil || cached.fencedTerm != term {

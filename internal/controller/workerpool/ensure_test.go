@@ -83,7 +83,7 @@ func perWorkerPool() *v1alpha1.WorkerPool {
 	return pool
 }
 
-// grantingConfigMap returns the sheet that gives a worker a job.
+// grantingConfigMap returns the ConfigMap that gives a worker a job.
 func grantingConfigMap(pool *v1alpha1.WorkerPool, worker string, version int64) *configMap {
 	cm := newConfigMap(pool, pool.ConfigNameOf(worker))
 	cm.file = codec.File{Version: version, Workers: []codec.FileEntry{{Worker: worker, Version: version, Jobs: []string{"j00"}}}}

@@ -22,7 +22,7 @@ import (
 	"github.com/swarm-io/swarm-operator/worker/lease"
 )
 
-// A cluster is a pool, its pods, and the API server, in memory.
+// A fakeCluster is a pool, its pods, and the API server, in memory.
 type fakeCluster struct {
 	pool             *v1alpha1.WorkerPool
 	server           *fakeAPIServer
@@ -39,13 +39,13 @@ type fakeCluster struct {
 	log              []string
 }
 
-// A create is a pod between admission and storage.
+// A pendingCreate is a pod between admission and storage.
 type pendingCreate struct {
 	pod      *corev1.Pod
 	admitted time.Time
 }
 
-// A process is a pod with its worker, and with the file that its kubelet has.
+// A fakeWorker is a pod with its worker, and with the file that its kubelet has.
 type fakeWorker struct {
 	pod         *corev1.Pod
 	mountedFile string

@@ -80,7 +80,7 @@ func (s *fakeAPIServer) newestNumber() (number int64) {
 	return number
 }
 
-// A connection is a process's access to the API server: it reads from its caches, if these are stale, and dies after so many writes.
+// A fakeClient is a process's access to the API server: it reads from its caches, if these are stale, and dies after so many writes.
 type fakeClient struct {
 	client.Client
 	server          *fakeAPIServer

@@ -21,8 +21,8 @@ import (
 // minLeaseCheckInterval is how long an observed Lease is considered current, and the minimum delay before the next read.
 const minLeaseCheckInterval = time.Second
 
-// A sighting is a worker's own Lease (docs/reference/worker.md) as observed past the cache. Its age is measured from the observation, never
-// from the times in the Lease, which come from another clock.
+// A leaseObservation is a worker's own Lease (docs/reference/worker.md) as observed past the cache. Its age is measured from the
+// observation, never from the times in the Lease, which come from another clock.
 type leaseObservation struct {
 	resourceVersion string // of the Lease; "" if there is none
 	holderUID       string // the UID of a pod

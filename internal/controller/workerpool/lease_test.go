@@ -40,7 +40,7 @@ func (c *fakeCluster) advanceSecond(t *testing.T, l *leader) Plan {
 	return plan
 }
 
-// A wake is a pool with a process that has outlived its pod, and with no successor of that pod.
+// A clusterWithPodlessWorker is a pool with a process that has outlived its pod, and with no successor of that pod.
 type clusterWithPodlessWorker struct {
 	*fakeCluster
 	podlessWorker *fakeWorker

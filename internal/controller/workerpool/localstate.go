@@ -19,7 +19,7 @@ type localState struct {
 	followsNewest     bool                  // the pool follows it, or creates one; others are not kept, since users may have made them
 	holdsRevisionLock bool                  // permission to hold long revisions
 	configMaps        map[string]*configMap // by name, as last read or written
-	ensuredTerm       int64                 // in which the leader last took over all sheets; 0 for none
+	ensuredTerm       int64                 // in which the leader last took over all ConfigMaps; 0 for none
 	pendingAcks       workerMap[pendingAck]
 	missingSince      workerMap[time.Time] // workers without a pod, since when
 	observedPods      workerMap[podObservation]

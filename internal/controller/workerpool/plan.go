@@ -109,7 +109,7 @@ func (p *planner) planHandover() {
 	p.publishLists(step.Publish)
 }
 
-// publishLists adds new lists to the records and writes these to sheets. The version is one above all previous ones.
+// publishLists adds new lists to the records and writes these to ConfigMaps. The version is one above all previous ones.
 func (p *planner) publishLists(shares []assign.Share) {
 	version := p.Version + 1
 	index := make(map[string]int, len(p.records))

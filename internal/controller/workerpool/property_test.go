@@ -16,7 +16,7 @@ import (
 // action is an event in the life of a pool.
 type action func(t *rapid.T, s *scenario)
 
-// A story is a pool with faults. Leaders die after any write and are followed by others, late ones write what they had planned, and
+// A scenario is a pool with faults. Leaders die after any write and are followed by others, late ones write what they had planned, and
 // Creates are carried out long after their leader died. Caches of pods, ConfigMaps and revisions are stale, and so are kubelets where
 // admission gives new pods their version. Such a pod may be stored long after its admission. ConfigMaps are deleted, that of all workers
 // or of one. Pods are replaced, leave their workload or are orphaned with it, files arrive late, workers answer late or not at all, and

@@ -159,7 +159,7 @@ func (r *reconciler) readConfigMap(ctx context.Context, reader client.Reader, co
 	return nil
 }
 
-// newConfigMap returns the sheet of a ConfigMap that does not exist yet.
+// newConfigMap returns a ConfigMap that does not exist yet.
 func newConfigMap(pool *v1alpha1.WorkerPool, name string) *configMap {
 	return &configMap{object: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: pool.Namespace, Name: name}}, ledger: codec.Ledger{}}
 }

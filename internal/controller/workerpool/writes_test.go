@@ -146,7 +146,7 @@ func TestRevisionThatIsThereAlreadyIsAConflict(t *testing.T) {
 	}
 }
 
-// scalingPlanner returns a draft of a pool whose StatefulSet or Deployment has three pods.
+// scalingPlanner returns a planner of a pool whose StatefulSet or Deployment has three pods.
 func scalingPlanner(kind v1alpha1.WorkloadKind, replicas int32, records ...assign.Record) *planner {
 	pool := &v1alpha1.WorkerPool{}
 	pool.Spec.Replicas = &replicas

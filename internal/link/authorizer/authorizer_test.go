@@ -30,7 +30,7 @@ import (
 
 var testAgent = link.Agent{Namespace: "ns", Name: "s-coder-0"}
 
-// A consumer records what reaches it.
+// A recordingConsumer records what reaches it.
 type recordingConsumer struct {
 	joined   []*linkv1.Hello
 	received []*linkv1.AgentMessage

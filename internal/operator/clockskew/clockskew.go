@@ -40,7 +40,7 @@ type Monitor struct {
 	skewed     bool // as logged
 }
 
-// A reading is one look at both clocks of this process: the one that people set, and the one that only counts.
+// A clockReading is one look at both clocks of this process: the one that people set, and the one that only counts.
 type clockReading struct {
 	wall    time.Time
 	elapsed time.Duration

@@ -125,7 +125,7 @@ func TestInvalidResponsesAreIgnored(t *testing.T) {
 	}
 }
 
-// A crowd is a set of workers that do not answer until released. It counts simultaneous requests.
+// A blockingServer is a set of workers that do not answer until released. It counts simultaneous requests.
 type blockingServer struct {
 	current, peak atomic.Int64
 	release       chan struct{}

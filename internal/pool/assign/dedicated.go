@@ -33,7 +33,7 @@ func (s *solver) assignDedicated(jobs []int32, choose func(job int32) *workerInf
 	s.separateDedicated()
 }
 
-// owners returns the seat of each job.
+// owners returns the worker of each job.
 func (s *solver) owners() []*workerInfo {
 	owner := make([]*workerInfo, s.list.Len())
 	for n := range s.active {

@@ -53,7 +53,7 @@ func orNone(worker string) string {
 	return worker
 }
 
-// A story is a sequence of changes to a pool.
+// A scenario is a sequence of changes to a pool.
 type scenario struct {
 	jobs    []Job
 	workers []Worker

@@ -31,7 +31,7 @@ func (s *solver) placeEqual(workers []*workerInfo, jobs []int32) (unplaced []int
 	return nil
 }
 
-// addNextLevel adds waiting seats that have as few jobs as those being filled, which all have the same number.
+// addNextLevel adds waiting workers that have as few jobs as those being filled, which all have the same number.
 func addNextLevel(filling, waiting []*workerInfo) (next, rest []*workerInfo) {
 	level := -1
 	if len(filling) > 0 {

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// maxSimulatedSteps limits how often a rehearsal checks the records: it publishes twice, and checks after each that the step is confirmed.
+// maxSimulatedSteps limits how often a simulation checks the records: it publishes twice, and checks after each that the step is confirmed.
 // Records that contradict themselves never are.
 const maxSimulatedSteps = 5
 

@@ -83,7 +83,7 @@ func (s *solver) clearHistory() {
 	}
 }
 
-// sharedWorkers returns the seats that share jobs.
+// sharedWorkers returns the workers that share jobs.
 func (s *solver) sharedWorkers() []*workerInfo {
 	workers := make([]*workerInfo, 0, len(s.active))
 	for n := range s.active {
@@ -107,7 +107,7 @@ func (w *workerInfo) addJob(list *JobList, job int32) {
 	w.load += list.weightOf(job)
 }
 
-// keepFirst retains the first count jobs of the seat and returns the others.
+// keepFirst retains the first count jobs of the worker and returns the others.
 func (w *workerInfo) keepFirst(list *JobList, count int) (removed []int32) {
 	removed = w.jobs[count:]
 	w.jobs = w.jobs[:count:count]
@@ -155,7 +155,7 @@ func (s *solver) sortPositions(jobs []int32) []int32 {
 	return jobs
 }
 
-// newlyUnplaced returns shared jobs without a seat that are new or whose worker is gone. Jobs that were unassigned before may be missing.
+// newlyUnplaced returns shared jobs without a worker that are new or whose worker is gone. Jobs that were unassigned before may be missing.
 func (s *solver) newlyUnplaced() []int32 {
 	unplaced := slices.Concat(append(s.orphans, s.addedJobs)...)
 	unplaced = slices.DeleteFunc(unplaced, func(job int32) bool { return s.list.jobs[job].Dedicated })
@@ -163,7 +163,7 @@ func (s *solver) newlyUnplaced() []int32 {
 	return unplaced
 }
 
-// unplacedJobs returns the shared jobs without a seat, in list order.
+// unplacedJobs returns the shared jobs without a worker, in list order.
 func (s *solver) unplacedJobs() []int32 {
 	placed := len(s.list.dedicated)
 	for n := range s.active {

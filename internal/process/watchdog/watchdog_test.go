@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A machine has a clock that goes on while the machine is suspended.
+// A fakeMachine has a clock that goes on while the machine is suspended.
 type fakeMachine struct {
 	*Watchdog
 	start                        time.Time

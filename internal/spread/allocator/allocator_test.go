@@ -20,7 +20,7 @@ import (
 	workloads "github.com/swarm-io/swarm-operator/internal/workload"
 )
 
-// newTestAllocator returns a desk that reads this cache, with time stopped at noon.
+// newTestAllocator returns an allocator that reads this cache, with time stopped at noon.
 func newTestAllocator(from *fakeCache) *Allocator {
 	allocator := New(from, from.listPods, testSettings(), testRefusals())
 	allocator.now = func() time.Time { return noon }

@@ -58,7 +58,7 @@ func newPlacedPod(name, hash string, number int, class split.Class) *corev1.Pod 
 	return newPod(name, hash, map[string]string{"swarm.io/spread-number": strconv.Itoa(number), "swarm.io/spread-class": string(class)})
 }
 
-// A store is the cache that a desk reads: it may lag, and it may fail.
+// A fakeCache is the cache that an allocator reads: it may lag, and it may fail.
 type fakeCache struct {
 	lock    sync.Mutex
 	objects map[string]client.Object

@@ -55,7 +55,7 @@ type LeaderClient struct {
 	current leaderConnection
 }
 
-// A line is the connection to a leader, kept until the address changes.
+// A leaderConnection is the connection to a leader, kept until the address changes.
 type leaderConnection struct {
 	address    string
 	connection *grpc.ClientConn

@@ -33,7 +33,7 @@ var (
 	localPlacement  = Placement{Managed: true, Number: 3, Class: split.OnDemand}
 )
 
-// An oracle is a Placer that always gives the same answer.
+// A fakePlacer is a Placer that always gives the same answer.
 type fakePlacer struct {
 	placement Placement
 	err       error
@@ -173,7 +173,7 @@ func TestFallbackToLocalEstimate(t *testing.T) {
 	}
 }
 
-// The own desk may use all the time that the API server gives, not only what the leader has left of it.
+// The local allocator may use all the time that the API server gives, not only what the leader has left of it.
 func TestEstimateHasItsOwnDeadline(t *testing.T) {
 	ca := linktest.NewCA(t)
 	s := newFollower(t, ca, deadlinePlacer{}, addressOf(startLeader(t, ca, &fakePlacer{hangs: true}).Address))

@@ -14,7 +14,7 @@ import (
 	_ "github.com/swarm-io/swarm-operator/internal/testkit/property" // a fixed seed
 )
 
-// A move is the next step of a ReplicaSet's controller: it wants a number of replicas, after losing some of its pods.
+// A scalingStep is the next step of a ReplicaSet's controller: it wants a number of replicas, after losing some of its pods.
 type scalingStep struct {
 	replicas int
 	lost     []int         // numbers
@@ -23,7 +23,7 @@ type scalingStep struct {
 	pause    time.Duration
 }
 
-// A fleet is a ReplicaSet, as its controller knows it. The cache lags behind.
+// A fakeReplicaSet is a ReplicaSet, as its controller knows it. The cache lags behind.
 type fakeReplicaSet struct {
 	*fakeCache
 	allocator *Allocator

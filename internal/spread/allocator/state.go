@@ -17,7 +17,7 @@ const (
 	maxTemplates = 8
 )
 
-// state is the state of a desk beyond the cache: recently assigned numbers, and the shortages that the controller found.
+// state is the state of an allocator beyond the cache: recently assigned numbers, and the shortages that the controller found.
 type state struct {
 	lock                sync.Mutex // held briefly: never while reading
 	classStates         map[workloads.Key]split.ClassStates

@@ -13,7 +13,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/workload"
 )
 
-// WatchPods records every pod as it appears. Otherwise the desk sees pods when it is next called, and a pod that is gone by then holds
+// WatchPods records every pod as it appears. Otherwise the allocator sees pods when it is next called, and a pod that is gone by then holds
 // its number for a while.
 func (a *Allocator) WatchPods(ctx context.Context, informers cache.Informers) error {
 	informer, err := informers.GetInformer(ctx, &corev1.Pod{})

@@ -90,7 +90,7 @@ func listLivePods(pods []Pod) []livePod {
 	return livePods
 }
 
-// effectiveNumber returns the number that decides where a pod belongs: that of its seat, or else its own.
+// effectiveNumber returns the number that decides where a pod belongs: that of its place, or else its own.
 func (p livePod) effectiveNumber() int {
 	if p.slot == Unnumbered {
 		return p.Number

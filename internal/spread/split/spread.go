@@ -15,7 +15,7 @@
 // as Capacity.NoCapacitySince, and the time of the last move. Losing both, as in a restart, costs only one pod that tries again.
 //
 // Invariants: Split adds up to the replicas; Of(policy, k) is Spot exactly when Split(policy, k+1) has one more on spot than
-// Split(policy, k); no two live pods have one seat; Numbers never assigns a number that is held.
+// Split(policy, k); no two live pods have one place; Numbers never assigns a number that is held.
 package split
 
 // Class is the kind of capacity that a node offers.

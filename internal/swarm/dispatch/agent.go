@@ -15,7 +15,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/link"
 )
 
-// An agent is what the board knows about one: from its object, from its stream, and from its assignments.
+// An agentState is what the dispatcher knows about one: from its object, from its stream, and from its assignments.
 type agentState struct {
 	name  link.Agent
 	swarm types.NamespacedName
@@ -49,7 +49,8 @@ type agentState struct {
 	failed        int64
 }
 
-// A stray is an attempt that an agent reports and that belongs to no task that the board knows, or that the agent must not run.
+// An orphanAttempt is an attempt that an agent reports and that belongs to no task that the dispatcher knows, or that the agent must not
+// run.
 type orphanAttempt struct {
 	attempt   *linkv1.Attempt
 	process   Process   // that reported it
@@ -234,7 +235,7 @@ func (a *agentState) setLeaving(leaving bool, now time.Time) {
 	}
 }
 
-// An AgentView is an agent as the board sees it.
+// An AgentView is an agent as the dispatcher sees it.
 type AgentView struct {
 	Linked          bool
 	ProcessToRecord Process   // to be stored as the linked process; the zero value for no change

@@ -13,7 +13,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/swarm/payload"
 )
 
-// A Budget is how much of a namespace's unfinished tasks the board holds in memory. A task beyond it is not held: it waits in
+// A Budget is how much of a namespace's unfinished tasks the dispatcher holds in memory. A task beyond it is not held: it waits in
 // its namespace's line, which holds only names, and is looked at again when there is room for it. A task that an agent has is
 // always held.
 type Budget struct {
@@ -43,7 +43,7 @@ type namespaceUsage struct {
 	lastReport    time.Time
 }
 
-// An invitation keeps room for a task that was asked to come again.
+// A reservation keeps room for a task that was asked to come again.
 type reservation struct {
 	bytes     int64
 	expiresAt time.Time
@@ -70,7 +70,7 @@ func sizeOf(task *v1alpha1.Task) int64 {
 	return int64(size + bytes)
 }
 
-// mayAdmit reports whether a task that the board does not hold may be held from now on. Tasks that already wait come first.
+// mayAdmit reports whether a task that the dispatcher does not hold may be held from now on. Tasks that already wait come first.
 func (d *Dispatcher) mayAdmit(task *v1alpha1.Task) bool {
 	if len(task.Status.AssignedAgents) > 0 || d.orphanedTasks[client.ObjectKeyFromObject(task)] > 0 {
 		return true // agents have it

@@ -416,14 +416,14 @@ func (f *fixture) checkUsage(t *testing.T) {
 	}
 }
 
-// noopDependencies stubs the dependencies of a board and remembers nothing.
+// noopDependencies stubs the dependencies of a dispatcher and remembers nothing.
 type noopDependencies struct{}
 
 func (noopDependencies) Term() int64                               { return 1 }
 func (noopDependencies) RaiseTerm(int64) int64                     { return 1 }
 func (noopDependencies) After(types.NamespacedName, time.Duration) {}
 
-// observeMany shows a new board this many tasks with large payloads and lists of items, and returns how many bytes of each it keeps.
+// observeMany shows a new dispatcher this many tasks with large payloads and lists of items, and returns how many bytes of each it keeps.
 func observeMany(t *testing.T, many int, budget Budget, change func(*v1alpha1.Task)) (perTask, charged int64) {
 	t.Helper()
 	dispatcher := New(Config{Leadership: noopDependencies{}, Tasks: noopDependencies{}, Agents: noopDependencies{}, Swarms: noopDependencies{},

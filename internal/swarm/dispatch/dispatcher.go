@@ -10,7 +10,7 @@
 //   - After Open nothing is assigned in a swarm until each of its pods has reported what it runs, or a lease and a margin have passed.
 //
 // It never talks to the API server: controllers pass in what they see (Observe, SetAgent, SetSwarm), write what it returns, and confirm
-// that it is written (MarkStored). The board can be lost at any time; it is rebuilt from the API server and the agents.
+// that it is written (MarkStored). The dispatcher can be lost at any time; it is rebuilt from the API server and the agents.
 package dispatch
 
 import (
@@ -90,7 +90,7 @@ type Dispatcher struct {
 	skipped  int64 // how far Hellos have moved the sequence
 	// contestedTasks counts the claims of agents to run a task under an epoch that no leader has issued, by the UID of the task.
 	contestedTasks map[types.UID]int
-	// orphanedTasks counts what agents report about tasks that the board does not know, by task.
+	// orphanedTasks counts what agents report about tasks that the dispatcher does not know, by task.
 	orphanedTasks map[types.NamespacedName]int
 	usage         map[string]*namespaceUsage // by namespace
 	tasks         map[types.NamespacedName]*taskState
@@ -101,7 +101,7 @@ type Dispatcher struct {
 	finished map[types.NamespacedName]types.UID
 }
 
-// New returns an empty board. Call Connect before Open.
+// New returns an empty dispatcher. Call Connect before Open.
 func New(config Config) *Dispatcher {
 	return &Dispatcher{
 		config: config, metrics: newMetrics(config.Metrics), wake: make(chan struct{}, 1), ready: make(chan struct{}),
@@ -111,7 +111,7 @@ func New(config Config) *Dispatcher {
 	}
 }
 
-// Connect sets the link. The link needs the board to be created, and the board the link.
+// Connect sets the link. The link needs the dispatcher to be created, and the dispatcher the link.
 func (d *Dispatcher) Connect(link Link) { d.link = link }
 
 // Run assigns work until the context ends. Call it after Open.

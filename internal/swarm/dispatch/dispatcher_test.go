@@ -15,7 +15,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/link"
 )
 
-// A desk is a board with all dependencies controlled by a test, which calls step itself.
+// A fixture is a dispatcher with all dependencies controlled by a test, which calls step itself.
 type fixture struct {
 	*Dispatcher
 	registry  *prometheus.Registry
@@ -75,13 +75,13 @@ func (f *fixture) After(name types.NamespacedName, delay time.Duration) {
 	f.triggers = append(f.triggers, triggered{name.Name, delay})
 }
 
-// A signal requests a reconcile of an object.
+// A triggered requests a reconcile of an object.
 type triggered struct {
 	name  string
 	delay time.Duration
 }
 
-// withFixture runs a test with an open board that has found the pods. It runs in a synctest bubble: time.Sleep advances a fake
+// withFixture runs a test with an open dispatcher that has found the pods. It runs in a synctest bubble: time.Sleep advances a fake
 // clock and takes no time.
 func withFixture(t *testing.T, pods []corev1.Pod, test func(t *testing.T, f *fixture)) {
 	t.Helper()

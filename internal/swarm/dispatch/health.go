@@ -10,7 +10,7 @@ import (
 // stuckTimeout is how long the dispatcher may be silent. It takes a step at least every 30 s, and a step takes milliseconds.
 const stuckTimeout = 2 * time.Minute
 
-// A pulse is when the dispatcher last finished a step. It is zero while the dispatcher does not run.
+// A liveness is when the dispatcher last finished a step. It is zero while the dispatcher does not run.
 type liveness struct{ last atomic.Pointer[time.Time] }
 
 func (l *liveness) recordStep() {

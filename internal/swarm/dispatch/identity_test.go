@@ -79,7 +79,7 @@ func TestAttemptOfAnEarlierTaskOfTheNameIsStopped(t *testing.T) {
 	})
 }
 
-// Its task is finished, so the board does not know it: a report about it, or about an earlier task of its name, is acknowledged.
+// Its task is finished, so the dispatcher does not know it: a report about it, or about an earlier task of its name, is acknowledged.
 func TestResultsOfFinishedTasksAreAcknowledged(t *testing.T) {
 	for _, uid := range []string{"uid-t", "earlier"} {
 		t.Run(uid, func(t *testing.T) {

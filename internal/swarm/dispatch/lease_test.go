@@ -16,7 +16,7 @@ import (
 
 var leasedAgent = link.Agent{Namespace: "ns", Name: "a"}
 
-// setAgentLease reconciles an Agent whose type asks for a lease: it stores what the board wants to have stored, and returns that.
+// setAgentLease reconciles an Agent whose type asks for a lease: it stores what the dispatcher wants to have stored, and returns that.
 func (f *fixture) setAgentLease(agent *v1alpha1.Agent, lease time.Duration) time.Duration {
 	f.SetAgent(agent, lease)
 	stored := f.Agent(types.NamespacedName{Namespace: agent.Namespace, Name: agent.Name}).Lease
@@ -415,7 +415,7 @@ func TestLongLeaseWaitsUntilWhatRunsIsStored(t *testing.T) {
 	})
 }
 
-// resetReady puts the board back before its census.
+// resetReady puts the dispatcher back before its census.
 func (f *fixture) resetReady() { f.ready = make(chan struct{}) }
 
 func TestLeaseIsSentAgainBeforeOpen(t *testing.T) {

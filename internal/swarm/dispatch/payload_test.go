@@ -8,7 +8,7 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// A payload from a ConfigMap can have 512 KiB, and many tasks can wait: the board never has it.
+// A payload from a ConfigMap can have 512 KiB, and many tasks can wait: the dispatcher never has it.
 func TestPayloadByReferenceIsSentWhenTheAssignmentIsStored(t *testing.T) {
 	for name, c := range map[string]struct {
 		blocked *Wait // when it is stored

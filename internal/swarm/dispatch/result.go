@@ -103,7 +103,7 @@ func (d *Dispatcher) markLost(state *taskState, why string) {
 	d.config.Tasks.After(state.name, 0)
 }
 
-// lookUpOrphan remembers an attempt of a task that the board does not know, and has its controller look for the task: if it exists,
+// lookUpOrphan remembers an attempt of a task that the dispatcher does not know, and has its controller look for the task: if it exists,
 // Observe gets it, and if not, Forget. A result is not kept: the agent sends it again.
 func (d *Dispatcher) lookUpOrphan(agent *agentState, orphan *orphanAttempt) {
 	if d.addOrphan(agent, orphan) {
@@ -111,7 +111,7 @@ func (d *Dispatcher) lookUpOrphan(agent *agentState, orphan *orphanAttempt) {
 	}
 }
 
-// HasOrphans reports whether agents name attempts of a task that the board does not know.
+// HasOrphans reports whether agents name attempts of a task that the dispatcher does not know.
 func (d *Dispatcher) HasOrphans(name types.NamespacedName) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

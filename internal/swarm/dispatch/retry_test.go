@@ -10,7 +10,7 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// measurePause stores when a task is tried again and returns how long the board waits.
+// measurePause stores when a task is tried again and returns how long the dispatcher waits.
 func (f *fixture) measurePause(t *testing.T, task *v1alpha1.Task, pause time.Duration) time.Duration {
 	t.Helper()
 	task.Status.NextRetryTime = new(metav1.NewTime(time.Now().Add(pause)))

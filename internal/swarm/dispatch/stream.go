@@ -266,7 +266,7 @@ func (d *Dispatcher) handleProgress(agent *agentState, progress *linkv1.Progress
 	}
 }
 
-// awaitsTask reports whether the linked process has named an attempt as running whose task the board does not know yet.
+// awaitsTask reports whether the linked process has named an attempt as running whose task the dispatcher does not know yet.
 func (a *agentState) awaitsTask(attempt *linkv1.Attempt) bool {
 	orphan := a.orphans[attempt.Key()]
 	return orphan != nil && !orphan.hasResult && !orphan.refused && orphan.process == a.process

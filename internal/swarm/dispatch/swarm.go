@@ -15,7 +15,7 @@ type SwarmRules struct {
 	LeavingAgents []string // agents that are to leave: they get nothing new, and what they hold is eventually asked back
 }
 
-// A swarm is what the board knows about one.
+// A swarmState is what the dispatcher knows about one.
 type swarmState struct {
 	name             types.NamespacedName
 	rules            SwarmRules
@@ -80,7 +80,7 @@ func (d *Dispatcher) RemoveSwarm(name types.NamespacedName) {
 }
 
 // CountAttempts counts the attempts that agents hold: of one agent, or of all agents of a swarm if no agent is named. The count is
-// known when every agent of the swarm has reported what it runs. Until then no agent may be treated as idle; the board
+// known when every agent of the swarm has reported what it runs. Until then no agent may be treated as idle; the dispatcher
 // requests a reconcile of the swarm when the count is known.
 func (d *Dispatcher) CountAttempts(swarm types.NamespacedName, agent string) (attempts int, known bool) {
 	d.mu.Lock()

@@ -37,7 +37,7 @@ type TaskInput struct {
 	WillEnd            bool // it gets a final phase, unless an agent has it
 }
 
-// An entry is an unfinished task.
+// A taskState is an unfinished task.
 type taskState struct {
 	name         types.NamespacedName
 	uid          types.UID
@@ -62,7 +62,8 @@ type taskState struct {
 	lastWrite    time.Time // when the status was last written
 }
 
-// taskRequirements is what the board needs of a task's spec. Nothing else of the spec is kept: lists of items and payloads may be large.
+// taskRequirements is what the dispatcher needs of a task's spec. Nothing else of the spec is kept: lists of items and payloads may be
+// large.
 type taskRequirements struct {
 	priority        v1alpha1.TaskPriority
 	agentType       string
@@ -80,7 +81,7 @@ func requirementsOf(task *v1alpha1.Task) taskRequirements {
 	return requirements
 }
 
-// A hold is an attempt that an agent holds.
+// An assignment is an attempt that an agent holds.
 type assignment struct {
 	agent     *agentState
 	process   Process // that has it; the zero value if that is not stored
@@ -128,10 +129,10 @@ type Assignment struct {
 	Message  string
 }
 
-// A TaskView is a task as the board sees it, to be written. At most one of the pointers is set.
+// A TaskView is a task as the dispatcher sees it, to be written. At most one of the pointers is set.
 type TaskView struct {
 	Stale         bool      // the object is older than one already seen: call again with the newer one
-	DeferredUntil time.Time // write nothing before, unless the board requests a reconcile earlier: agents have not reported what they run
+	DeferredUntil time.Time // write nothing before, unless the dispatcher requests a reconcile earlier: agents have not reported what they run
 	Assignment    *Assignment
 	End           *AttemptEnd
 	Wait          *Wait

@@ -7,14 +7,14 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/limit"
 )
 
-// A line holds the tasks of a namespace that wait for room, the oldest first. There may be very many: only a task's name and
+// A waitQueue holds the tasks of a namespace that wait for room, the oldest first. There may be very many: only a task's name and
 // a few numbers are kept.
 type waitQueue struct {
 	heap   waitHeap
 	byName map[string]*waitingTask
 }
 
-// A waiter is a task in a line.
+// A waitingTask is a task in a line.
 type waitingTask struct {
 	name     string
 	created  int64 // in ns since 1970, like told

@@ -36,7 +36,7 @@ func (b Violation) String() string {
 	return fmt.Sprintf("wall %d: %s: %s", b.Rule, b.Location, b.Message)
 }
 
-// A wall looks at the whole tree and reports what breaks it.
+// A rule looks at the whole tree and reports what breaks it.
 type rule func(tree) []Violation
 
 var rules = []rule{

@@ -7,7 +7,7 @@ import (
 	"testing/fstest"
 )
 
-// A world is a repository in memory: path to content.
+// A fakeRepository is a repository in memory: path to content.
 type fakeRepository map[string]string
 
 func (w fakeRepository) violations(t *testing.T) []Violation {

@@ -4,8 +4,8 @@
 // It promises that an agent knows no more than its pod would: its configuration is the environment of the pod's first container, its token
 // is one that the API server binds to that pod, its CA is the one in the swarm's ConfigMap, and both are renewed. An agent lives from when
 // its pod is Running until the pod is being deleted, when it is asked to stop as by SIGTERM; a pod of the same name with another UID is
-// another agent that remembers nothing. A pod whose labels change keeps its agent, as it would under a kubelet; this is so for the crew of
-// one namespace only. It never writes to the cluster but for TokenRequests.
+// another agent that remembers nothing. A pod whose labels change keeps its agent, as it would under a kubelet; this is so for the set of
+// agents of one namespace only. It never writes to the cluster but for TokenRequests.
 //
 // The operator must be reachable from here: start it with a link.address such as 127.0.0.1:<link.port>.
 package fakeagents

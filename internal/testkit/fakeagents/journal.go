@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// journalFile is shared by all agents of a crew: each line is one write.
+// journalFile is shared by all agents of a set of agents: each line is one write.
 const journalFile = "journal.jsonl"
 
 // An Entry is the start or the finish of an attempt, as its agent saw it.

@@ -7,8 +7,8 @@
 // asked to stop as by SIGTERM, and the pod goes only after it has ended (a finalizer of the template sees to that), unless it was set to
 // outlive it. A pod of the same name with another UID is another worker.
 //
-// What workers start and stop is noted in one list, in the order in which it happened. The gang writes to nothing but its pods, their
-// address, which is one of this machine's, and that finalizer, and to the Leases of workers that are to have one.
+// What workers start and stop is noted in one list, in the order in which it happened. The set of workers writes to nothing but its pods,
+// their address, which is one of this machine's, and that finalizer, and to the Leases of workers that are to have one.
 package fakeworkers
 
 import (

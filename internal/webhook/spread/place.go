@@ -44,7 +44,7 @@ func requiredNodeSelector(pod *corev1.Pod) *corev1.NodeSelector {
 	return nodes.RequiredDuringSchedulingIgnoredDuringExecution
 }
 
-// A choice is what a node must fulfil to be of a class.
+// A requirements is what a node must fulfil to be of a class.
 type requirements []corev1.NodeSelectorRequirement
 
 // classAlternatives returns the alternatives that make a node belong to a class. A spot node has one of the labels; an on-demand node has

@@ -28,7 +28,7 @@ import (
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
-// A clerk gives configured answers, and records requests.
+// A recordingPlacer gives configured answers, and records requests.
 type recordingPlacer struct {
 	place    func(context.Context) (allocator.Placement, error)
 	requests []allocator.Request
@@ -47,7 +47,7 @@ var errPlacer = errors.New("broken")
 
 var onSpot = allocator.Placement{Managed: true, Number: 3, Class: split.Spot}
 
-// A counter is the webhook's handler. The namespace shop is in scope, elsewhere is not.
+// A testWebhook is the webhook's handler. The namespace shop is in scope, elsewhere is not.
 type testWebhook struct {
 	*admission.Webhook
 	registry *prometheus.Registry

@@ -102,7 +102,7 @@ func (o taskOrder) finish(out io.Writer) error {
 		"attempt": os.Getenv("SWARM_ATTEMPT")})
 }
 
-// A testimony is a line-by-line account of one attempt.
+// An attemptLog is a line-by-line account of one attempt.
 type attemptLog struct{ *os.File }
 
 func openAttemptLog() (*attemptLog, error) {

@@ -63,7 +63,7 @@ func installPrometheus(ctx context.Context) {
 	testcluster.MustKubectl(ctx, "apply", "--server-side", "--filename", wanted)
 }
 
-// An order is what the Prometheus Operator has the kubelet start: the arguments of the program, and the files that it finds.
+// A containerSpec is what the Prometheus Operator has the kubelet start: the arguments of the program, and the files that it finds.
 type containerSpec struct {
 	arguments []string
 	files     map[string][]byte // by path

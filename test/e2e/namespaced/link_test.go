@@ -24,7 +24,7 @@ import (
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
 )
 
-// crewAgent is the one of crew.
+// crewAgent is the one of fakeagents.
 const crewAgent = "crew-worker-0"
 
 // A link is where a tenant's operator listens, as seen from here.

@@ -25,7 +25,7 @@ const (
 	readerPort    = "8080"
 )
 
-// A stage is a namespace with a journal that all its workers write to, a pod that reads it, and a record of what was seen there.
+// A testEnvironment is a namespace with a journal that all its workers write to, a pod that reads it, and a record of what was seen there.
 type testEnvironment struct {
 	namespace string
 	recorder  *recorder
@@ -51,7 +51,7 @@ func open(ctx context.Context) *testEnvironment {
 	return env
 }
 
-// A line is one of the journal that the workers of a stage share.
+// A journalEntry is one of the journal that the workers of a stage share.
 type journalEntry struct {
 	Time    time.Time `json:"time"`
 	Event   string    `json:"event"` // boot, start, stop, acknowledge

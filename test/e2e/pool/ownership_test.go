@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A replay goes through a journal line by line, and knows after each which worker holds what.
+// An ownershipCheck goes through a journal line by line, and knows after each which worker holds what.
 type ownershipCheck struct {
 	recorder       *recorder
 	holderByJob    map[string]journalEntry    // of jobs: the line by which each was started

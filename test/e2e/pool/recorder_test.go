@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// A chronicle is everything that has happened in a namespace to pods, ConfigMaps and StatefulSets. The API server numbers changes
+// A recorder is everything that has happened in a namespace to pods, ConfigMaps and StatefulSets. The API server numbers changes
 // over all objects, so that the order of two changes is known, however late they were observed.
 type recorder struct {
 	stop context.CancelFunc
@@ -30,7 +30,7 @@ type recorder struct {
 	scales         []scale
 }
 
-// An edition is a config that was published.
+// A configVersion is a config that was published.
 type configVersion struct {
 	file
 	name   string
@@ -77,7 +77,7 @@ func (f file) owners() map[string]string {
 	return owners
 }
 
-// record begins a chronicle, which goes on when the API server was away.
+// record begins a record, which goes on when the API server was away.
 func record(ctx context.Context, namespace string) *recorder {
 	GinkgoHelper()
 	recording, stop := context.WithCancel(context.Background())

@@ -17,7 +17,7 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// A view is a pool at rest.
+// A poolSnapshot is a pool at rest.
 type poolSnapshot struct {
 	file
 	uids                 map[string]types.UID // of its pods, by name

@@ -17,7 +17,7 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// A line is one of an agent's journal (event, uid, epoch, outcome) or of its code's testimony (event, key, pid).
+// A journalEntry is one of an agent's journal (event, uid, epoch, outcome) or of its code's testimony (event, key, pid).
 type journalEntry struct {
 	Time    time.Time `json:"time"`
 	Event   string    `json:"event"`
@@ -41,7 +41,7 @@ func (r run) String() string {
 	return fmt.Sprintf("%s on %s from %s to %s", r.task, r.agent, r.start.Format("05.000"), r.end.Format("05.000"))
 }
 
-// An ice age is when an agent was frozen: what it wrote down when it woke is no proof that it worked in between.
+// A freeze is when an agent was frozen: what it wrote down when it woke is no proof that it worked in between.
 type freeze struct {
 	agent      string
 	start, end time.Time

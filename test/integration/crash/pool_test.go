@@ -33,7 +33,7 @@ var pools = scenario{
 	},
 	concurrency: 6,
 	moves:       map[string]bool{restarting: true},
-	startAgents: func(context.Context, *run) error { return nil }, // the gang exists already
+	startAgents: func(context.Context, *run) error { return nil }, // the set of workers exists already
 	verify:      verifyWorkers,
 }
 

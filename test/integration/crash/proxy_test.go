@@ -12,8 +12,8 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/apiproxy"
 )
 
-// A point is a write in the life of a swarm or a pool. Counting by stage and by what is written, rather than all writes in a row, finds the
-// same write again in another run, where a status may have been written once more or less often before it.
+// A crashPoint is a write in the life of a swarm or a pool. Counting by stage and by what is written, rather than all writes in a row,
+// finds the same write again in another run, where a status may have been written once more or less often before it.
 type crashPoint struct {
 	stage   string
 	request string // as describeWrite names it

@@ -2,7 +2,8 @@
 // the answer, and must come to the same end as if nothing had happened.
 //
 // The operator is the real program, built with the race detector when there is a C compiler. A proxy in this process stands between it and
-// the API server and counts. Pods are on simulated nodes; their agents and workers are real ones (internal/testkit/fakeagents, gang).
+// the API server and counts. Pods are on simulated nodes; their agents and workers are real ones (internal/testkit/fakeagents,
+// fakeworkers).
 package crash
 
 import (

@@ -21,7 +21,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/fakeagents"
 )
 
-// A stage is something that a user does, and how one sees that it is done.
+// A testStage is something that a user does, and how one sees that it is done.
 type testStage struct {
 	name string
 	act  func(ctx context.Context, r *run) error

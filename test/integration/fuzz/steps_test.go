@@ -29,7 +29,7 @@ const (
 	remove   verb = "remove"
 )
 
-// A step is one request. What it does follows from the seed alone, not from the answers to the steps before.
+// A fuzzStep is one request. What it does follows from the seed alone, not from the answers to the steps before.
 type fuzzStep struct {
 	verb   verb
 	kind   string

@@ -16,13 +16,13 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// An attack goes on until its context ends.
+// An attackSpec goes on until its context ends.
 type attackSpec struct {
 	run     func(ctx context.Context, s *environment)
 	metrics []attackMetric
 }
 
-// A tally is what an attack has done, and how much of it makes an attack worth the name.
+// An attackMetric is what an attack has done, and how much of it makes an attack worth the name.
 type attackMetric struct {
 	name    string
 	count   *atomic.Int64

@@ -15,7 +15,7 @@ import (
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
 )
 
-// A known is what a hostile program knows: the tasks of others with their true UIDs and epochs, and the term.
+// A knowledge is what a hostile program knows: the tasks of others with their true UIDs and epochs, and the term.
 type knowledge struct {
 	victims []*linkv1.Attempt
 	term    int64

@@ -51,7 +51,7 @@ func startLeader(ctx context.Context, home string, settings ...string) *leader {
 	return l
 }
 
-// A reign is a leader and its term.
+// A leaderTerm is a leader and its term.
 type leaderTerm struct {
 	holder      string
 	transitions int32

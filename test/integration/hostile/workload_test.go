@@ -58,7 +58,7 @@ func newTask(swarm *v1alpha1.Swarm, name, payload string) *v1alpha1.Task {
 	}
 }
 
-// A program is the code of all honest agents. It notes when each task was first started.
+// An agentHandler is the code of all honest agents. It notes when each task was first started.
 type agentHandler struct {
 	release chan struct{} // closed when attempts that hold may end
 

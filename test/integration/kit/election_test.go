@@ -22,7 +22,7 @@ import (
 	v1 "github.com/swarm-io/swarm-operator/examples/webapp/v1"
 )
 
-// A wire is a connection to the API server that can be cut: requests hang, as they do when packets are lost.
+// A cuttableTransport is a connection to the API server that can be cut: requests hang, as they do when packets are lost.
 type cuttableTransport struct {
 	inner http.RoundTripper
 	isCut *atomic.Bool

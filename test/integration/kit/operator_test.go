@@ -21,7 +21,7 @@ import (
 	v1 "github.com/swarm-io/swarm-operator/examples/webapp/v1"
 )
 
-// An inside is an operator inside the test process.
+// A testOperator is an operator inside the test process.
 type testOperator struct {
 	*kit.Operator
 	first string

@@ -132,7 +132,7 @@ func (c *countingAuthenticator) pods(ctx context.Context) ([]link.Identity, erro
 	return pods, nil
 }
 
-// A workforce is agents of real pods, each of which runs one attempt until the spec ends.
+// An agentGroup is agents of real pods, each of which runs one attempt until the spec ends.
 type agentGroup struct {
 	names                    []string
 	working, stopped, fenced atomic.Int64

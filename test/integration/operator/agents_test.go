@@ -21,14 +21,14 @@ import (
 // linkAddress gives the pods of swarms an address at which agents of this process reach the operator.
 var linkAddress = "SWARM_LINK_ADDRESS=127.0.0.1:" + linkPort
 
-// An order is the payload of a task.
+// A taskOrder is the payload of a task.
 type taskOrder struct {
 	Reports []int  `json:"reports,omitempty"` // progress to report, in this order
 	Hold    bool   `json:"holds,omitempty"`   // the attempt ends only when the spec releases the task
 	Result  string `json:"returns,omitempty"` // the result, in JSON
 }
 
-// A workplace is the code of all agents of a spec. It runs what tasks order, until the spec releases them.
+// An agentHandler is the code of all agents of a spec. It runs what tasks order, until the spec releases them.
 type agentHandler struct {
 	lock     sync.Mutex
 	gates    map[string]chan struct{} // by task: closed when the task is released

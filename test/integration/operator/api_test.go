@@ -19,7 +19,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
 )
 
-// A window is the introspection API of an operator, as `kubectl port-forward` reaches it.
+// An apiClient is the introspection API of an operator, as `kubectl port-forward` reaches it.
 type apiClient struct{ url string }
 
 func newAPIClient(port string) apiClient { return apiClient{"http://127.0.0.1:" + port} }

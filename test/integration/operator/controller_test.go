@@ -53,7 +53,7 @@ func expectDriftRepaired(ctx context.Context, swarm *v1alpha1.Swarm, period time
 	return began
 }
 
-// A look is a reconcile of a Swarm that was done, and how long after it the next one was to be.
+// A reconcileEntry is a reconcile of a Swarm that was done, and how long after it the next one was to be.
 type reconcileEntry struct {
 	at    time.Time
 	after time.Duration

@@ -13,7 +13,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
 )
 
-// A proof shows that a key changes something that can be seen from outside.
+// A keyTest shows that a key changes something that can be seen from outside.
 type keyTest struct {
 	claims, description string
 	verify              func(SpecContext)

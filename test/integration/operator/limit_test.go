@@ -13,7 +13,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
 )
 
-// A pace is this many writes in that time.
+// A writePace is this many writes in that time.
 type writePace struct {
 	writes  float64
 	elapsed time.Duration

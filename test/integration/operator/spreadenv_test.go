@@ -19,7 +19,8 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
 )
 
-// A stage is a namespace whose pods are spread, with nodes that only its own operators take for spot nodes. All other nodes are on-demand.
+// A spreadEnvironment is a namespace whose pods are spread, with nodes that only its own operators take for spot nodes. All other nodes are
+// on-demand.
 type spreadEnvironment struct{ namespace, port, prefix string }
 
 func newSpreadEnvironment(ctx context.Context) spreadEnvironment {

@@ -271,7 +271,7 @@ func (t tenant) requestToken(ctx context.Context, name string) string {
 	return request.Status.Token
 }
 
-// An errand is a request of an operator, as the audit log has it.
+// An auditRequest is a request of an operator, as the audit log has it.
 type auditRequest struct {
 	Verb, RequestURI string
 	User             struct{ Username string }

@@ -19,8 +19,8 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// A stage is a namespace with objects of its tenant, and the account of an operator that RBAC allows everything. Nothing that it writes is
-// stored.
+// A fenceEnvironment is a namespace with objects of its tenant, and the account of an operator that RBAC allows everything. Nothing that it
+// writes is stored.
 type fenceEnvironment struct {
 	account           client.Client
 	operatorNamespace string // of the account

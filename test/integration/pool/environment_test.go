@@ -26,7 +26,7 @@ const (
 	config   = "w-config"
 )
 
-// A scene is a workload and its pool in a namespace of their own.
+// An environment is a workload and its pool in a namespace of their own.
 type environment struct {
 	namespace string
 	pool      *v1alpha1.WorkerPool

@@ -57,7 +57,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	startOperator()
 })
 
-// Pods go when their workers have ended, so the gang is the last to leave.
+// Pods go when their workers have ended, so the set of workers is the last to leave.
 var _ = AfterSuite(func(ctx SpecContext) {
 	if operatorSession != nil {
 		operatorSession.Terminate().Wait(20 * time.Second)

@@ -22,7 +22,7 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// A mishap is what may happen to a request on its way to the API server.
+// An apiFault is what may happen to a request on its way to the API server.
 type apiFault func(answer http.ResponseWriter, request *http.Request, proceed http.Handler)
 
 func passThrough(answer http.ResponseWriter, request *http.Request, proceed http.Handler) {
@@ -62,7 +62,7 @@ func (n discardWriter) Header() http.Header             { return n.header }
 func (discardWriter) Write(content []byte) (int, error) { return len(content), nil }
 func (discardWriter) WriteHeader(int)                   {}
 
-// A storm stands between an operator and the API server. While it rages, requests meet one mishap after the other.
+// An apiFaultProxy stands between an operator and the API server. While it rages, requests meet one mishap after the other.
 type apiFaultProxy struct {
 	upstream http.Handler
 

@@ -18,7 +18,7 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// A mischief is something that may happen to a cluster at any time. How often is up to its weight.
+// A chaosEvent is something that may happen to a cluster at any time. How often is up to its weight.
 type chaosEvent struct {
 	name   string
 	weight int

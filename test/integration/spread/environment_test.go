@@ -16,7 +16,7 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// A scene is a namespace with nodes of its own: no other pods are on them, and its pods are on no other.
+// An environment is a namespace with nodes of its own: no other pods are on them, and its pods are on no other.
 type environment struct {
 	namespace string
 	since     auditPosition

@@ -19,7 +19,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/spread/split"
 )
 
-// An actor is a workload with its current settings.
+// A managedWorkload is a workload with its current settings.
 type managedWorkload struct {
 	workload
 	kind            v1alpha1.WorkloadKind

@@ -23,14 +23,14 @@ import (
 // lag is how late an observer may learn of a change, on a busy machine.
 const lag = 1500 * time.Millisecond
 
-// A ledger is when the pods of a scene did what.
+// A podTimes is when the pods of a scene did what.
 type podTimes struct {
 	lock        sync.Mutex
 	pods        map[types.UID]*podLifetime
 	interrupted bool
 }
 
-// A life is that of a pod. Times are zero for what has not happened.
+// A podLifetime is that of a pod. Times are zero for what has not happened.
 type podLifetime struct {
 	name, app     string
 	placed, ended time.Time // ended: deletion was requested
@@ -202,7 +202,7 @@ func (s *soakTest) checkPace(w *managedWorkload, moves []request) {
 
 var evictionLog = regexp.MustCompile(`time=(\S+) .*msg="took a pod away".* pod=\S+/(\S+) verb=.* reason="?([^"\n]*)"?`)
 
-// A note is a log line about a pod that was taken.
+// An evictionEntry is a log line about a pod that was taken.
 type evictionEntry struct {
 	at       time.Time
 	pod, why string

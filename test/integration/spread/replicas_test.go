@@ -28,7 +28,7 @@ const (
 	deadline = 5 * time.Second
 )
 
-// A fleet is the replicas of the operator, and the door through which the API server asks them in turn.
+// An operatorFleet is the replicas of the operator, and the door through which the API server asks them in turn.
 type operatorFleet struct {
 	port   string // of the door
 	folder string // of the certificate that the door and all replicas show

@@ -32,7 +32,7 @@ const (
 	quietPeriod = 5 * time.Second
 )
 
-// A soak is a scene in which everything goes wrong again and again, in an order that its seed gives.
+// A soakTest is a scene in which everything goes wrong again and again, in an order that its seed gives.
 type soakTest struct {
 	*environment
 	random        *rand.Rand

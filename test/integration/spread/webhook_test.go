@@ -25,7 +25,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
-// A question is a request of the API server about a pod, and the replica that received it.
+// A webhookRequest is a request of the API server about a pod, and the replica that received it.
 type webhookRequest struct{ namespace, pod, replica string }
 
 // startWebhookProxy listens to the API server. Without a replica no request is answered, as with a Service that has no endpoint.

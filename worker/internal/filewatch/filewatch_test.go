@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// A volume is a folder that is changed as the kubelet changes one: the files are links into ..data, which is a link to a
+// A testVolume is a folder that is changed as the kubelet changes one: the files are links into ..data, which is a link to a
 // folder of its own for each content, and is replaced by a rename.
 type testVolume struct {
 	dir    string

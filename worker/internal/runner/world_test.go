@@ -21,7 +21,7 @@ import (
 
 const worker = "swarm-worker-0"
 
-// A world is one duty in a bubble of its own time, with jobs that follow the test. It is its journal and board, too,
+// A testRunner is one duty in a bubble of its own time, with jobs that follow the test. It is its journal and its status, too,
 // and checks the invariants at each of their calls.
 type testRunner struct {
 	startTakes, stopTakes map[string]time.Duration // by job
@@ -228,7 +228,7 @@ func (w *testRunner) context(job string) context.Context {
 	return w.running[job]
 }
 
-// A gate lets every goroutine pass while it is open. Unlike a mutex it can be waited for in a bubble of time.
+// A blockableGate lets every goroutine pass while it is open. Unlike a mutex it can be waited for in a bubble of time.
 type blockableGate struct {
 	mu     sync.Mutex
 	closed chan struct{}

@@ -37,7 +37,7 @@ type Handler struct {
 	health          Health
 }
 
-// NewHandler is the board of a worker that has not read anything yet.
+// NewHandler returns the handler of a worker that has not read anything yet.
 func NewHandler(worker, podUID string) *Handler {
 	return &Handler{
 		acknowledgement: Acknowledgement{Worker: worker, PodUID: podUID},
