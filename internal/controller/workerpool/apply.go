@@ -26,7 +26,7 @@ const maxParallelRequests = 8
 // apply carries out the plan, in an order that is safe if the operator is killed: a revision is stored before it is published, and only
 // published lists are delivered.
 func (r *reconciler) apply(ctx context.Context, pool *v1alpha1.WorkerPool, plan *Plan, state *localState) (err error) {
-	state.reserveSlots(plan.Nudges)
+	state.clocks.reserveSlots(plan.Nudges)
 	if plan.NewRevision != nil {
 		if err := r.storeRevision(ctx, pool, *plan.NewRevision, state); err != nil {
 			return err
@@ -40,7 +40,7 @@ func (r *reconciler) apply(ctx context.Context, pool *v1alpha1.WorkerPool, plan 
 	if err := r.nudgePods(ctx, plan.Nudges); err != nil {
 		return err
 	}
-	state.recordNudges(plan.Nudges, time.Now())
+	state.clocks.recordNudges(plan.Nudges, time.Now())
 	if plan.ScaleTo != nil {
 		if err := r.scaleWorkload(ctx, pool, *plan.ScaleTo); err != nil {
 			return err
@@ -53,7 +53,7 @@ func (r *reconciler) apply(ctx context.Context, pool *v1alpha1.WorkerPool, plan 
 	}
 	plan.Evicted, err = r.evictPods(ctx, plan.Evictions)
 	for _, e := range plan.Evicted {
-		state.observedPods.set(e.pod.Name, podObservation{e.listVersion, string(e.pod.UID)})
+		state.clocks.observedPods.set(e.pod.Name, podObservation{e.listVersion, string(e.pod.UID)})
 	}
 	return err
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/pool/assign"
@@ -53,7 +52,7 @@ func (p *planner) hasNoWorkersYet(input assign.Input) bool {
 // assignInput returns the input of the assignment. If the jobs cannot be read it uses those of the newest revision; a pinned revision has
 // its own.
 func (p *planner) assignInput() (assign.Input, []assign.Job) {
-	current := p.state.jobs
+	current := p.snapshot.jobs
 	input := assign.Input{
 		Jobs: current.list, Workers: p.memberSet.assignWorkers(), Previous: p.snapshot.newestRevision(),
 		Strategy: assign.Strategy(p.pool.Spec.Strategy), ImbalancePercent: int(p.pool.Spec.ImbalancePercent),
@@ -82,15 +81,6 @@ func (p *planner) assignInput() (assign.Input, []assign.Job) {
 	return input, jobs
 }
 
-// rollbackChoices lists the stored revisions.
-func (s poolSnapshot) rollbackChoices() string {
-	var numbers []string
-	for _, revision := range s.history {
-		numbers = append(numbers, fmt.Sprint(revision.number))
-	}
-	return "choose one of " + strings.Join(numbers, ", ") + ", or remove rollbackTo"
-}
-
 // setTarget makes a decision the target. A slot without a pod keeps its jobs, but has no worker to publish them to.
 func (p *planner) setTarget(decision assign.Decision) {
 	p.Unassigned = decision.Unassigned
@@ -98,9 +88,8 @@ func (p *planner) setTarget(decision assign.Decision) {
 	if p.snapshot.workload.usesSlots() {
 		p.target = slices.DeleteFunc(p.target, func(share assign.Share) bool { return p.podsByName[share.Worker] == nil })
 	}
-	if p.state.newestRevision != nil && decision.Next.Same(p.state.newestRevision.index) {
-		p.state.newestRevision.index = decision.Next // with the indexes of the current list
-		p.state.followsNewest = true
+	if newest := p.snapshot.newestRevision(); newest != nil && decision.Next.Same(newest) {
+		p.Followed, p.FollowsNewest = decision.Next, true
 	}
 }
 
@@ -141,7 +130,7 @@ func (p *planner) planRevision(decision assign.Decision, jobs []assign.Job) {
 		return
 	}
 	p.RevisionNumber++
-	p.state.followsNewest = true
+	p.FollowsNewest = true
 	p.NewRevision = &storedRevision{number: p.RevisionNumber, data: data, encoded: encoded, index: decision.Next}
 	p.RevisionMessage = p.describeRevision(decision)
 }

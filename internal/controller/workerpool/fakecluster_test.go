@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -283,19 +284,19 @@ func (c *fakeCluster) loadFile(p *fakeWorker) {
 }
 
 // observeLeases records the Leases of workers whose pod is gone, as a leader would.
-func (c *fakeCluster) observeLeases(snapshot poolSnapshot, state *localState) {
+func (c *fakeCluster) observeLeases(snapshot poolSnapshot, clocks *clocks) {
 	observed := workerMap[leaseObservation](nil)
-	for _, worker := range snapshot.goneHolders(state) {
+	for _, worker := range snapshot.goneHolders(clocks) {
 		obs := leaseObservation{checkedAt: c.now}
 		if workerLease := c.leases[worker]; workerLease != nil {
-			obs = state.leases[worker].merge(leaseObservation{
+			obs = clocks.leases[worker].merge(leaseObservation{
 				resourceVersion: strconv.Itoa(workerLease.resourceVersion), holderUID: string(workerLease.holder), duration: leaseDuration,
 				observedSince: c.now, checkedAt: c.now,
 			})
 		}
 		observed.set(worker, obs)
 	}
-	state.leases = observed
+	clocks.leases = observed
 }
 
 // syncFile updates the file and the annotation of a pod.
@@ -481,7 +482,7 @@ func (c *fakeCluster) observe(l *leader) (snapshot poolSnapshot, err error) {
 	l.connect(c)
 	ctx := context.Background()
 	l.state.jobs = l.state.jobs.update(c.pool, nil)
-	snapshot = poolSnapshot{allPolled: true, workload: c.workload(), ackResponses: map[string]ack.Response{}}
+	snapshot = poolSnapshot{allPolled: true, jobs: l.state.jobs, workload: c.workload(), ackResponses: map[string]ack.Response{}}
 	if snapshot.history, err = l.readHistory(ctx, c.pool, l.state, false); err != nil {
 		return snapshot, err
 	}
@@ -501,12 +502,12 @@ func (c *fakeCluster) observePods(l *leader, snapshot *poolSnapshot) {
 	if snapshot.pods = c.ownedPods(); l.cachedPods != nil {
 		snapshot.pods = l.cachedPods
 	}
-	if snapshot.needsLiveRead(c.pool, l.state) {
+	if snapshot.needsLiveRead(c.pool, &l.state.clocks) {
 		snapshot.pods, snapshot.podsVerified = c.ownedPods(), true
 		snapshot.classifyAbsent(c.podsWithNames(snapshot.absentWorkers()))
-		snapshot.recordPods(l.state)
+		snapshot.recordPods(&l.state.clocks)
 	}
-	c.observeLeases(*snapshot, l.state)
+	c.observeLeases(*snapshot, &l.state.clocks)
 	for _, target := range snapshot.ackTargets(c.pool) {
 		if p := c.pods[target.Worker]; p != nil && !p.silent {
 			snapshot.ackResponses[target.Worker] = p.response
@@ -524,7 +525,13 @@ func (c *fakeCluster) decide(l *leader) (Plan, bool) {
 		c.logf("term %d: %v", l.term, err)
 		return Plan{}, false
 	}
-	return plan(c.pool, snapshot, l.state, c.now), true
+	before := l.state.clocks.clone()
+	next := plan(c.pool, snapshot, l.state.clocks, c.now)
+	if again := plan(c.pool, snapshot, l.state.clocks, c.now); !reflect.DeepEqual(again, next) || !reflect.DeepEqual(before, l.state.clocks) {
+		panic(fmt.Sprintf("planning again gives another plan, or has changed the clocks:\n%+v\n%+v", next, again))
+	}
+	l.state.follow(next)
+	return next, true
 }
 
 // apply is the reconciler's, and reports whether the leader survived. Pods are patched one after another, so that a seed is reproducible.
@@ -595,7 +602,7 @@ func (c *fakeCluster) patchPod(n nudge) {
 func (c *fakeCluster) evictPod(l *leader, e eviction) {
 	if p := c.pods[e.pod.Name]; p != nil && p.pod.UID == e.pod.UID {
 		c.terminatePod(e.pod.Name)
-		l.state.observedPods.set(e.pod.Name, podObservation{e.listVersion, string(e.pod.UID)})
+		l.state.clocks.observedPods.set(e.pod.Name, podObservation{e.listVersion, string(e.pod.UID)})
 	}
 }
 

@@ -48,10 +48,10 @@ type memberSet struct {
 }
 
 // buildMembers finds the members, and decides which participate.
-func buildMembers(pool *v1alpha1.WorkerPool, snapshot poolSnapshot, state *localState, now time.Time) memberSet {
+func buildMembers(pool *v1alpha1.WorkerPool, snapshot poolSnapshot, clocks *clocks, now time.Time) memberSet {
 	members := memberSet{}
 	if snapshot.workload.usesSlots() {
-		members.members = deploymentMembers(snapshot, state)
+		members.members = deploymentMembers(snapshot, clocks)
 	} else {
 		members.members = statefulSetMembers(snapshot)
 	}
@@ -63,9 +63,9 @@ func buildMembers(pool *v1alpha1.WorkerPool, snapshot poolSnapshot, state *local
 		_, m.inNewestRevision = newest.ShareOf(m.Ordinal)
 		m.ready, m.lastTransition = podReadiness(m.pod)
 		if m.pod == nil {
-			m.lastTransition = state.absentSince(m.Name, now)
+			m.lastTransition = clocks.absentSince(m.Name, now)
 		} else {
-			state.missingSince.remove(m.Name)
+			clocks.missingSince.remove(m.Name)
 		}
 		m.State = memberState(*m)
 	}
@@ -111,12 +111,12 @@ func statefulSetMembers(snapshot poolSnapshot) []member {
 }
 
 // deploymentMembers returns the pods of a Deployment that have a slot, and the slots whose pod is gone.
-func deploymentMembers(snapshot poolSnapshot, state *localState) []member {
+func deploymentMembers(snapshot poolSnapshot, clocks *clocks) []member {
 	pods := make([]assign.Pod, 0, len(snapshot.pods))
 	podsByName := snapshot.podsByName()
-	state.forgetSlots(podsByName)
+	clocks.forgetSlots(podsByName)
 	for _, pod := range snapshot.pods {
-		pods = append(pods, assign.Pod{Name: pod.Name, Slot: state.slotOf(pod), Created: pod.CreationTimestamp.Unix()})
+		pods = append(pods, assign.Pod{Name: pod.Name, Slot: clocks.slotOf(pod), Created: pod.CreationTimestamp.Unix()})
 	}
 	members := map[int]*member{}
 	for _, pod := range assign.Slots(pods, snapshot.workload.replicas) {
@@ -264,31 +264,4 @@ func (s *memberSet) readyCount() int {
 		}
 	}
 	return count
-}
-
-// newestRevision returns the newest revision, nil if there is none.
-func (s poolSnapshot) newestRevision() *assign.Revision {
-	if len(s.history) == 0 {
-		return nil
-	}
-	return s.history[len(s.history)-1].index
-}
-
-// wantedReplicas returns the number of workers: the pool's while it scales in, otherwise the workload's.
-func (s poolSnapshot) wantedReplicas(pool *v1alpha1.WorkerPool) int {
-	if pool.Spec.Replicas != nil {
-		return min(int(*pool.Spec.Replicas), s.workload.replicas)
-	}
-	return s.workload.replicas
-}
-
-// knownOrdinals returns the ordinals that are in any stored revision.
-func (s poolSnapshot) knownOrdinals() map[int]bool {
-	ordinals := map[int]bool{}
-	for _, revision := range s.history {
-		for _, share := range revision.data.Workers {
-			ordinals[share.Ordinal] = true
-		}
-	}
-	return ordinals
 }

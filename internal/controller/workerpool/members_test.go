@@ -137,11 +137,11 @@ func TestFailoverHasALimit(t *testing.T) {
 
 // A worker that was away and came back has its full time again.
 func TestTimeOfAbsenceBeginsAnew(t *testing.T) {
-	pool, state, begun := newFakeCluster(1, 1).pool, newLocalState("pool"), time.Unix(1000, 0)
+	pool, known, begun := newFakeCluster(1, 1).pool, &clocks{}, time.Unix(1000, 0)
 	snapshot := poolSnapshot{workload: newWorkload(v1alpha1.WorkloadStatefulSet, 2)}
 	absentSince := func(seconds int, pods ...*corev1.Pod) time.Time {
 		snapshot.pods = pods
-		return buildMembers(pool, snapshot, state, begun.Add(time.Duration(seconds)*time.Second)).members[1].lastTransition
+		return buildMembers(pool, snapshot, known, begun.Add(time.Duration(seconds)*time.Second)).members[1].lastTransition
 	}
 	if first, still := absentSince(0), absentSince(10); !first.Equal(begun) || !still.Equal(begun) {
 		t.Errorf("absent since %s, then %s", first, still)
@@ -232,14 +232,14 @@ func TestSlotIsKeptUntilTheCacheShowsIt(t *testing.T) {
 	}
 	e.workloadPods = stored
 	e.reconcilePool(t)
-	if state := e.stateFor(e.getPool(t)); len(state.slots) > 0 {
-		t.Errorf("slots %v are still remembered, and the cache shows them", state.slots)
+	if state := e.stateFor(e.getPool(t)); len(state.clocks.slots) > 0 {
+		t.Errorf("slots %v are still remembered, and the cache shows them", state.clocks.slots)
 	}
 }
 
 // A pod with another UID is another pod, and a deleted pod has no slot.
 func TestSlotsAreRememberedByUID(t *testing.T) {
-	m, pod := newLocalState("pool"), podNamed("w-a")
+	m, pod := &clocks{}, podNamed("w-a")
 	pod.ResourceVersion = "5"
 	n := nudge{pod: pod, labels: map[string]string{v1alpha1.LabelSlot: "3"}}
 	m.reserveSlots([]nudge{n})

@@ -1,10 +1,6 @@
 package workerpool
 
 import (
-	"fmt"
-	"slices"
-
-	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/pool/codec"
 )
 
@@ -27,34 +23,6 @@ func sanitizeNumber(number *int64) bool {
 	}
 	*number = 0
 	return false
-}
-
-// sanitizeStatus drops the numbers of the status that cannot be ours, so that the next report replaces them. Newest is the number of the
-// newest stored revision.
-func (s *localState) sanitizeStatus(pool *v1alpha1.WorkerPool, newest int64) {
-	status := &pool.Status
-	for _, field := range []struct {
-		name   string
-		number *int64
-		stored int64
-	}{
-		{"version", &status.Version, 0}, {"revision", &status.Revision, newest}, {"convergedRevision", &status.ConvergedRevision, newest},
-	} {
-		if number := *field.number; number < 0 || number >= maxStatusNumber && number > field.stored {
-			*field.number = 0
-			s.addNumberIgnored("status.%s was set to %d", field.name, number)
-		}
-	}
-}
-
-// addNumberIgnored adds an event that a number is not believed.
-func (s *localState) addNumberIgnored(format string, args ...any) {
-	event := pendingEvent{
-		reason: "NumberIgnored", message: fmt.Sprintf(format, args...) + ", which the operator has not given out: it is ignored", warning: true,
-	}
-	if !slices.Contains(s.events, event) { // it may be pending already
-		s.events = append(s.events, event)
-	}
 }
 
 // sanitizeFile sets the versions that are not believed to 0, and reports whether all of them were believed.

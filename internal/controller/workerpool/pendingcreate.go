@@ -1,7 +1,6 @@
 package workerpool
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
@@ -12,30 +11,13 @@ import (
 // create after 34 s (requestTimeoutUpperBound), and etcd cancels a pending write 7 s later. The rest is margin.
 const maxCreateDuration = 45 * time.Second
 
-// revocation is the time since when a worker is known to have a list that replaces earlier ones.
-type revocation struct {
-	version int64
-	since   time.Time
-}
-
-// revokedSince returns when this leader first saw the newest list of a worker that may still hold jobs of earlier ones.
-func (s *localState) revokedSince(record assign.Record, now time.Time) time.Time {
-	version := record.Lists[len(record.Lists)-1].Version
-	last := s.revocations[record.Worker]
-	if last.version != version {
-		last = revocation{version, now}
-		s.revocations.set(record.Worker, last)
-	}
-	return last.since
-}
-
 // trackRevocation records since when earlier lists of a worker are replaced, and drops records that no longer matter.
 func (p *planner) trackRevocation(record assign.Record) {
 	if len(record.Lists) > 1 {
-		p.state.revokedSince(record, p.now)
+		p.clocks.revokedSince(record, p.now)
 		return
 	}
-	p.state.revocations.remove(record.Worker)
+	p.clocks.revocations.remove(record.Worker)
 }
 
 // createDeadline returns when every pod of a worker that was admitted before its newest list was published is stored, or never will be.
@@ -46,7 +28,7 @@ func (p *planner) createDeadline(record assign.Record) (deadline time.Time, appl
 	if !exclusive || len(record.Lists) < 2 || workload.usesSlots() || workload.specObserved && !workload.expectsOrdinal(record.Ordinal) {
 		return time.Time{}, false
 	}
-	deadline = p.state.revokedSince(record, p.now).Add(maxCreateDuration)
+	deadline = p.clocks.revokedSince(record, p.now).Add(maxCreateDuration)
 	return deadline, p.now.Before(deadline)
 }
 
@@ -58,20 +40,4 @@ func (p *planner) mayStillBeCreated(record assign.Record) bool {
 	}
 	p.memberSet.requeueWithin(deadline.Sub(p.now))
 	return true
-}
-
-// explainPendingCreates adds until when the pool waits for workers whose next pod may have been admitted before their list was published.
-func (p *planner) explainPendingCreates(pending []assign.PendingWorker) []assign.PendingWorker {
-	records := make(map[string]assign.Record, len(p.records))
-	for _, record := range p.records {
-		records[record.Worker] = record
-	}
-	for n, worker := range pending {
-		record := records[worker.Worker]
-		if deadline, applies := p.createDeadline(record); applies && p.snapshot.goneWorkers[worker.Worker] {
-			pending[n].Reason = fmt.Sprintf("it has no pod, but one that was admitted before version %d was published may still be created until %s",
-				record.Lists[len(record.Lists)-1].Version, deadline.UTC().Format("15:04:05 UTC"))
-		}
-	}
-	return pending
 }

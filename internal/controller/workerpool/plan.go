@@ -36,8 +36,11 @@ type Plan struct {
 	Converged         bool
 	WorkersStarting   bool // participating workers are starting
 	Paused            bool
-	RequeueAfter      time.Duration // when to reconcile again, 0 to wait for an event
-	AwaitingFirstPoll bool          // a worker has yet to be asked for the first time: it is too early to report
+	RequeueAfter      time.Duration    // when to reconcile again, 0 to wait for an event
+	AwaitingFirstPoll bool             // a worker has yet to be asked for the first time: it is too early to report
+	Followed          *assign.Revision // the newest revision with the indexes of the current jobs, if it is followed
+	FollowsNewest     bool             // the pool follows the newest revision, or creates one
+	Clocks            clocks           // to continue with
 }
 
 // isIdle reports whether there is nothing to do or to wait for.
@@ -51,7 +54,7 @@ type planner struct {
 	Plan
 	pool       *v1alpha1.WorkerPool
 	snapshot   poolSnapshot
-	state      *localState
+	clocks     *clocks
 	now        time.Time
 	memberSet  memberSet
 	podsByName map[string]*corev1.Pod // pods of the workload, by name
@@ -61,16 +64,19 @@ type planner struct {
 	target     []assign.Share
 }
 
-// plan decides what to do now. It cannot fail, and cannot access the cluster.
-func plan(pool *v1alpha1.WorkerPool, snapshot poolSnapshot, state *localState, now time.Time) Plan {
-	p := planner{pool: pool, snapshot: snapshot, state: state, now: now}
-	p.Sources, p.Jobs, p.AwaitingFirstPoll = state.jobs.sources, len(state.jobs.jobs), !snapshot.allPolled
+// plan decides what to do now. It cannot fail, cannot access the cluster, and changes none of its arguments: the clocks to continue with
+// are part of the plan.
+func plan(pool *v1alpha1.WorkerPool, snapshot poolSnapshot, before clocks, now time.Time) Plan {
+	p := planner{pool: pool, snapshot: snapshot, now: now}
+	p.Clocks = before.clone()
+	p.clocks = &p.Clocks
+	p.Sources, p.Jobs, p.AwaitingFirstPoll = snapshot.jobs.sources, len(snapshot.jobs.jobs), !snapshot.allPolled
 	p.RevisionNumber, p.Version = max(pool.Status.Revision, snapshot.newestNumber()), max(snapshot.published.version, pool.Status.Version)
 	if snapshot.problem != nil {
 		p.Blocker = snapshot.problem
 		return p.Plan
 	}
-	p.memberSet = buildMembers(pool, snapshot, state, now)
+	p.memberSet = buildMembers(pool, snapshot, p.clocks, now)
 	p.podsByName, p.holderPods = snapshot.podsByName(), snapshot.holderPods()
 	p.records, p.ledger = p.currentRecords(), snapshot.published.ledger
 	p.ReadyWorkers, p.ExpectedWorkers, p.Selector = p.memberSet.readyCount(), snapshot.wantedReplicas(pool), selectorString(snapshot.workload)
@@ -85,14 +91,6 @@ func plan(pool *v1alpha1.WorkerPool, snapshot poolSnapshot, state *localState, n
 	p.describeWorkers()
 	p.RequeueAfter = p.memberSet.requeueAfter
 	return p.Plan
-}
-
-// newestNumber returns the number of the newest stored revision, 0 for none.
-func (s poolSnapshot) newestNumber() int64 {
-	if len(s.history) == 0 {
-		return 0
-	}
-	return s.history[len(s.history)-1].number
 }
 
 // planHandover publishes what may be published now.

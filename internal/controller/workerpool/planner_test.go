@@ -52,13 +52,13 @@ func TestLeasesAreReadBeforeJobsOfAbsentWorkersAreFreed(t *testing.T) {
 		"another pod has replaced it, with equal lists": {newPublished(), true, false, true, successor, false},
 	} {
 		t.Run(reason, func(t *testing.T) {
-			snapshot, state := poolSnapshot{workload: set, published: c.config, podsVerified: c.verified,
-				goneWorkers: map[string]bool{"w-0": c.gone}}, newLocalState("pool")
-			state.observedPods.set("w-0", c.seen)
+			snapshot, known := poolSnapshot{workload: set, published: c.config, podsVerified: c.verified,
+				goneWorkers: map[string]bool{"w-0": c.gone}}, &clocks{}
+			known.observedPods.set("w-0", c.seen)
 			if c.present {
 				snapshot.pods = []*corev1.Pod{podNamed("w-0")}
 			}
-			if got := len(snapshot.goneHolders(state)) == 1; got != c.want {
+			if got := len(snapshot.goneHolders(known)) == 1; got != c.want {
 				t.Errorf("the Lease is read: %t", got)
 			}
 		})
@@ -89,15 +89,15 @@ func TestAbsenceIsVerifiedWhenItMatters(t *testing.T) {
 		"pod cannot be asked and need not change": {newWorkload(set, 1), newPublished(), true, false, podObservation{}, false},
 	} {
 		t.Run(reason, func(t *testing.T) {
-			pool, snapshot, state := newFakeCluster(1, 1).pool, poolSnapshot{workload: c.of, published: c.config}, newLocalState("pool")
-			state.observedPods.set("w-0", c.seen)
+			pool, snapshot, known := newFakeCluster(1, 1).pool, poolSnapshot{workload: c.of, published: c.config}, &clocks{}
+			known.observedPods.set("w-0", c.seen)
 			if !c.acknowledge {
 				pool.Spec.Refresh.Acknowledge = nil
 			}
 			if c.present {
 				snapshot.pods = []*corev1.Pod{podNamed("w-0")}
 			}
-			if got := snapshot.needsLiveRead(pool, state); got != c.want {
+			if got := snapshot.needsLiveRead(pool, known); got != c.want {
 				t.Errorf("verified: %t", got)
 			}
 		})
@@ -106,18 +106,18 @@ func TestAbsenceIsVerifiedWhenItMatters(t *testing.T) {
 
 // A pod seen after its list was published is remembered until the next list: only its successor is known to have started with that list.
 func TestPodIsRememberedOncePerVersion(t *testing.T) {
-	state := newLocalState("pool")
+	known := &clocks{}
 	snapshot := poolSnapshot{published: newPublished(), pods: []*corev1.Pod{podNamed("w-0")}}
-	snapshot.recordPods(state)
+	snapshot.recordPods(known)
 	successor := podNamed("w-0")
 	successor.UID = "uid-after"
 	snapshot.pods = []*corev1.Pod{successor}
-	if snapshot.recordPods(state); state.observedPods["w-0"] != (podObservation{2, "uid-w-0"}) {
-		t.Errorf("remembered %+v", state.observedPods["w-0"])
+	if snapshot.recordPods(known); known.observedPods["w-0"] != (podObservation{2, "uid-w-0"}) {
+		t.Errorf("remembered %+v", known.observedPods["w-0"])
 	}
 	snapshot.published.entries[0].Version = 3
-	if snapshot.recordPods(state); state.observedPods["w-0"] != (podObservation{3, "uid-after"}) {
-		t.Errorf("remembered %+v of the next version", state.observedPods["w-0"])
+	if snapshot.recordPods(known); known.observedPods["w-0"] != (podObservation{3, "uid-after"}) {
+		t.Errorf("remembered %+v of the next version", known.observedPods["w-0"])
 	}
 }
 
@@ -247,12 +247,12 @@ func TestOnlySilentWorkersAreNudgedAgain(t *testing.T) {
 		"it cannot be asked":    {unsettled, false, false},
 		"it has nothing at all": {assign.Record{Worker: "w-0"}, true, false},
 	} {
-		pool, state, now := newFakeCluster(1, 1).pool, newLocalState("pool"), time.Unix(1000, 0)
+		pool, known, now := newFakeCluster(1, 1).pool, &clocks{}, time.Unix(1000, 0)
 		if !c.canAsk {
 			pool.Spec.Refresh.Acknowledge = nil
 		}
-		state.pendingAcks.set("w-0", pendingAck{c.record.PodUID, 5, now.Add(-time.Minute)})
-		d := &planner{pool: pool, state: state, now: now}
+		known.pendingAcks.set("w-0", pendingAck{c.record.PodUID, 5, now.Add(-time.Minute)})
+		d := &planner{pool: pool, clocks: known, now: now}
 		if got := d.renudges(c.record); (got > 0) != c.wantMore {
 			t.Errorf("%s: nudged again %d times", reason, got)
 		}
@@ -284,7 +284,7 @@ func TestPodIsNotNudgedTwice(t *testing.T) {
 	pod := podNamed("w-0")
 	pod.Annotations = map[string]string{v1alpha1.AnnotationConfigVersion: "4"}
 	record := assign.Record{Worker: "w-0", Lists: []assign.ListVersion{{Version: 4}}}
-	d := &planner{pool: newFakeCluster(1, 1).pool, state: newLocalState("pool"), now: time.Unix(1000, 0), records: []assign.Record{record}}
+	d := &planner{pool: newFakeCluster(1, 1).pool, clocks: &clocks{}, now: time.Unix(1000, 0), records: []assign.Record{record}}
 	d.snapshot.workload = newWorkload(v1alpha1.WorkloadStatefulSet, 1)
 	d.memberSet.members = []member{{Worker: assign.Worker{Name: "w-0"}, pod: pod, wanted: true}, {Worker: assign.Worker{Name: "w-1"}}}
 	if d.planNudges(); len(d.Nudges) > 0 {
@@ -294,7 +294,7 @@ func TestPodIsNotNudgedTwice(t *testing.T) {
 	if d.planNudges(); len(d.Nudges) != 1 || d.Nudges[0].annotations[v1alpha1.AnnotationConfigVersion] != "5" {
 		t.Fatalf("nudges %v", d.Nudges)
 	}
-	d.state.lastNudges.set("w-0", lastNudge{d.Nudges[0].String(), d.now})
+	d.clocks.lastNudges.set("w-0", lastNudge{d.Nudges[0].String(), d.now})
 	d.Nudges = nil
 	if d.planNudges(); len(d.Nudges) > 0 {
 		t.Errorf("nudges %v, which was just told", d.Nudges)

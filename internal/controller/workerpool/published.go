@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,33 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/pool/assign"
 	"github.com/swarm-io/swarm-operator/internal/pool/codec"
 )
-
-// publishedConfig is what was published to workers.
-type publishedConfig struct {
-	configMaps map[string]*configMap // by name of ConfigMap
-	version    int64                 // the highest of all
-	entries    []codec.FileEntry
-	ledger     codec.Ledger
-	missing    bool // there is no ConfigMap
-	modified   bool // another writer has changed one
-}
-
-// records returns what workers may hold, by ordinal. No worker has confirmed anything yet.
-func (p publishedConfig) records(w poolWorkload) []assign.Record {
-	records := p.ledger.Records(codec.File{Version: p.version, Workers: p.entries})
-	for n := range records {
-		if !w.usesSlots() {
-			records[n].Ordinal = w.ordinalOf(records[n].Worker)
-		}
-	}
-	slices.SortFunc(records, func(a, b assign.Record) int {
-		return cmp.Or(cmp.Compare(a.Ordinal, b.Ordinal), cmp.Compare(a.Worker, b.Worker))
-	})
-	return records
-}
 
 // readPublished reads the ConfigMaps of a pool, or returns who owns them.
 func (r *reconciler) readPublished(ctx context.Context, pool *v1alpha1.WorkerPool, state *localState) (publishedConfig, *problem, error) {
@@ -81,14 +55,6 @@ func (r *reconciler) findOtherWriter(ctx context.Context, pool *v1alpha1.WorkerP
 		return "", fmt.Errorf("read pool %q: %w", other, err)
 	}
 	return fmt.Sprintf("WorkerPool %q", other), nil
-}
-
-func (p *publishedConfig) add(cm *configMap, isOurs bool) {
-	p.configMaps[cm.object.Name] = cm
-	p.version = max(p.version, cm.file.Version)
-	p.entries = append(p.entries, cm.file.Workers...)
-	maps.Copy(p.ledger, cm.ledger)
-	p.modified = p.modified || isOurs && cm.modified
 }
 
 // configMapOf returns a ConfigMap as read before if it is unchanged, or as we wrote it if the cache does not have the write yet.
@@ -157,9 +123,4 @@ func (r *reconciler) readConfigMap(ctx context.Context, reader client.Reader, co
 	}
 	configMaps[key.Name] = object
 	return nil
-}
-
-// newConfigMap returns a ConfigMap that does not exist yet.
-func newConfigMap(pool *v1alpha1.WorkerPool, name string) *configMap {
-	return &configMap{object: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: pool.Namespace, Name: name}}, ledger: codec.Ledger{}}
 }

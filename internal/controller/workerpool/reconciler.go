@@ -108,7 +108,8 @@ func (r *reconciler) Reconcile(ctx context.Context, pool *v1alpha1.WorkerPool) (
 			return kit.Done(), err
 		}
 	}
-	plan := plan(pool, snapshot, state, now)
+	plan := plan(pool, snapshot, state.clocks, now)
+	state.follow(plan)
 	if err := r.apply(ctx, pool, &plan, state); err != nil {
 		return kit.Done(), fmt.Errorf("pool %q: %w", pool.Name, err)
 	}

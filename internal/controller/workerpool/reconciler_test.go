@@ -362,13 +362,13 @@ func TestLeasesOfManyWorkersAreRead(t *testing.T) {
 			names = append(names, "w-"+strconv.Itoa(n))
 		}
 		e, state := newEnvironment(t, leaseOf("w-20", "uid-w-20")), newLocalState("pool")
-		state.leases.set("w-99", leaseObservation{holderUID: "uid-w-99"})
+		state.clocks.leases.set("w-99", leaseObservation{holderUID: "uid-w-99"})
 		if err := e.readLeases(t.Context(), newPool(), names, state); err != nil {
 			t.Fatal(err)
 		}
-		if _, kept := state.leases["w-99"]; kept || len(state.leases) != len(names) || !state.leases["w-20"].mayStillRun(nil) ||
-			state.leases["w-1"].mayStillRun(nil) {
-			t.Errorf("saw %v", state.leases)
+		if _, kept := state.clocks.leases["w-99"]; kept || len(state.clocks.leases) != len(names) || !state.clocks.leases["w-20"].mayStillRun(nil) ||
+			state.clocks.leases["w-1"].mayStillRun(nil) {
+			t.Errorf("saw %v", state.clocks.leases)
 		}
 	})
 }

@@ -21,7 +21,7 @@ func (p *planner) currentRecords() []assign.Record {
 			if pod != nil {
 				record = record.WithPod(string(pod.UID)) // it waits as well
 			}
-		case pod != nil && p.state.isSuccessor(pod, record):
+		case pod != nil && p.clocks.isSuccessor(pod, record):
 			record = p.applyAcknowledgement(record.WithoutPod().WithPod(string(pod.UID)), pod)
 		case pod != nil:
 			record = p.applyAcknowledgement(record.WithPod(string(pod.UID)), pod)
@@ -59,18 +59,18 @@ func (p *planner) isAssumedLoaded(record assign.Record, pod *corev1.Pod, version
 	}
 	if entry.PodUID != "" { // it has to be replaced
 		ready, _ := podReadiness(pod)
-		return ready && entry.PodUID != record.PodUID && p.state.isSuccessor(pod, record)
+		return ready && entry.PodUID != record.PodUID && p.clocks.isSuccessor(pod, record)
 	}
-	return p.now.Sub(p.state.waitingSince(record, p.now)) >= p.ackDeadline()
+	return p.now.Sub(p.clocks.waitingSince(record, p.now)) >= p.ackDeadline()
 }
 
 // markOverdue marks workers whose deadline to confirm has passed.
 func (p *planner) markOverdue(record assign.Record) assign.Record {
 	if record.IsAcknowledged() {
-		p.state.clearPendingAck(record.Worker)
+		p.clocks.clearPendingAck(record.Worker)
 		return record
 	}
-	waited := p.now.Sub(p.state.waitingSince(record, p.now))
+	waited := p.now.Sub(p.clocks.waitingSince(record, p.now))
 	record.Overdue = waited >= p.ackDeadline()
 	if !record.Overdue {
 		p.memberSet.requeueWithin(p.ackDeadline() - waited)

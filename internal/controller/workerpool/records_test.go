@@ -38,7 +38,7 @@ func TestOnlyTheWorkersOwnAnswerCounts(t *testing.T) {
 	} {
 		t.Run(reason, func(t *testing.T) {
 			record, pod := revokedRecord()
-			d := &planner{pool: newFakeCluster(1, 1).pool, state: newLocalState("pool"),
+			d := &planner{pool: newFakeCluster(1, 1).pool, clocks: &clocks{},
 				snapshot: poolSnapshot{ackResponses: map[string]ack.Response{"w-0": c.answer}}}
 			if got := d.applyAcknowledgement(record, pod); got.IsAcknowledged() != c.counts || (len(got.MayHold()) == 1) != c.counts {
 				t.Errorf("settled %t, may hold %v", got.IsAcknowledged(), got.MayHold())
@@ -67,9 +67,9 @@ func TestWorkerThatMustBeReplacedIsNotAssumedToHaveLoadedItsList(t *testing.T) {
 			pool := newFakeCluster(1, 1).pool
 			pool.Spec.Refresh.Acknowledge = nil
 			pool.Status.ConvergedRevision = 1 // not of a known revision
-			now, state := time.Now(), newLocalState("pool")
-			state.observedPods.set("w-0", c.seen)
-			d := &planner{pool: pool, state: state, now: now,
+			now, known := time.Now(), &clocks{}
+			known.observedPods.set("w-0", c.seen)
+			d := &planner{pool: pool, clocks: known, now: now,
 				snapshot: poolSnapshot{published: publishedConfig{ledger: codec.Ledger{"w-0": {PodUID: string(c.replaces)}}}}}
 			present := pod.DeepCopy()
 			if !c.ready {

@@ -11,8 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/swarm-io/swarm-operator/internal/pool/assign"
 )
 
 // verifyAbsence reads the pods from the API server before the absence of a pod has any effect. A pod can leave its workload and keep
@@ -29,42 +27,8 @@ func (r *reconciler) verifyAbsence(ctx context.Context, snapshot *poolSnapshot, 
 		return err
 	}
 	snapshot.classifyAbsent(podsByName)
-	snapshot.recordPods(state)
+	snapshot.recordPods(&state.clocks)
 	return nil
-}
-
-// absentWorkers returns the workers that have no pod in the workload and whose absence would free jobs.
-func (s poolSnapshot) absentWorkers() []string {
-	var names []string
-	podsByName := s.podsByName()
-	for _, record := range s.published.records(s.workload) {
-		if podsByName[record.Worker] == nil && s.absenceFreesJobs(record) {
-			names = append(names, record.Worker)
-		}
-	}
-	return names
-}
-
-// classifyAbsent sorts the absent workers into those whose pod is gone, those whose pod left the workload, and those whose pod is new.
-func (s *poolSnapshot) classifyAbsent(podsByName map[string]*corev1.Pod) {
-	s.goneWorkers, s.releasedPods = map[string]bool{}, map[string]*corev1.Pod{}
-	for _, name := range s.absentWorkers() {
-		switch pod := podsByName[name]; {
-		case pod == nil:
-			s.goneWorkers[name] = true
-		case s.workload.doesNotOwn(pod):
-			s.releasedPods[name] = pod
-		default:
-			s.pods = append(s.pods, pod)
-		}
-	}
-}
-
-// holderPods returns the pods that may hold jobs, by name: those of the workload, and those that left it.
-func (s poolSnapshot) holderPods() map[string]*corev1.Pod {
-	pods := s.podsByName()
-	maps.Copy(pods, s.releasedPods)
-	return pods
 }
 
 // getLivePods returns the pods that exist under some names, read past the cache.
@@ -91,18 +55,6 @@ func (r *reconciler) getLivePods(ctx context.Context, namespace string, names []
 	}
 	wg.Wait()
 	return pods, errors.Join(errs...)
-}
-
-// explainReleased adds to the reasons for waiting that a worker's pod left the workload: the operator does not evict such pods.
-func (p *planner) explainReleased(pending []assign.PendingWorker) []assign.PendingWorker {
-	ref := p.pool.Spec.Workers
-	for n, worker := range pending {
-		if p.snapshot.releasedPods[worker.Worker] != nil {
-			pending[n].Reason += fmt.Sprintf("; its pod still exists, but %s %q does not control it: delete the pod if it does not respond",
-				ref.Kind, ref.Name)
-		}
-	}
-	return pending
 }
 
 // watchReleased remembers the pods that left the workload of a pool: only their name leads back to the pool.

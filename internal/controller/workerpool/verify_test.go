@@ -218,8 +218,8 @@ func TestStablePoolReadsNothingPastTheCache(t *testing.T) {
 		l := newLeader(1)
 		c.converge(t, l)
 		for range 3 {
-			if w, err := c.observe(l); err != nil || w.podsVerified || len(w.goneHolders(l.state)) > 0 {
-				t.Errorf("%s: verified %t, looks at Leases of %v", c.pool.Spec.Workers.Kind, w.podsVerified, w.goneHolders(l.state))
+			if w, err := c.observe(l); err != nil || w.podsVerified || len(w.goneHolders(&l.state.clocks)) > 0 {
+				t.Errorf("%s: verified %t, looks at Leases of %v", c.pool.Spec.Workers.Kind, w.podsVerified, w.goneHolders(&l.state.clocks))
 			}
 		}
 	}

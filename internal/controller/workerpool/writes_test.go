@@ -266,7 +266,7 @@ func TestNoMorePodsAreReplacedAtOnceThanMayBeUnavailable(t *testing.T) {
 		t.Run(reason, func(t *testing.T) {
 			pool := newFakeCluster(1, 1).pool
 			pool.Spec.Refresh.MaxUnavailable = c.most
-			d := &planner{pool: pool, state: newLocalState("pool"), podsByName: map[string]*corev1.Pod{}}
+			d := &planner{pool: pool, clocks: &clocks{}, podsByName: map[string]*corev1.Pod{}}
 			for n, ready := range c.ready {
 				addOverdueWorker(d, "w-"+string(rune('0'+n)), n, ready)
 			}

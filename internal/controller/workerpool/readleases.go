@@ -1,0 +1,60 @@
+package workerpool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/worker/lease"
+)
+
+// readLeases observes the Leases of workers, and drops all others.
+func (r *reconciler) readLeases(ctx context.Context, pool *v1alpha1.WorkerPool, workers []string, state *localState) error {
+	var lock sync.Mutex
+	var errs []error
+	observed := workerMap[leaseObservation](nil)
+	semaphore, wg := make(chan struct{}, maxParallelRequests), sync.WaitGroup{}
+	for _, worker := range workers {
+		previous := state.clocks.leases[worker]
+		semaphore <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-semaphore }()
+			next, err := r.readLease(ctx, client.ObjectKey{Namespace: pool.Namespace, Name: lease.Name(worker)}, previous)
+			lock.Lock()
+			defer lock.Unlock()
+			errs = append(errs, err)
+			observed.set(worker, next)
+		})
+	}
+	wg.Wait()
+	state.clocks.leases = observed
+	return errors.Join(errs...)
+}
+
+// readLease reads a Lease, unless that was just done.
+func (r *reconciler) readLease(ctx context.Context, key client.ObjectKey, previous leaseObservation) (leaseObservation, error) {
+	requestedAt := time.Now()
+	if requestedAt.Sub(previous.checkedAt) < minLeaseCheckInterval && previous.mayStillRun(nil) {
+		return previous, nil
+	}
+	object := &coordinationv1.Lease{}
+	err := r.apiReader.Get(ctx, key, object)
+	if apierrors.IsNotFound(err) {
+		return leaseObservation{checkedAt: requestedAt}, nil
+	}
+	if err != nil {
+		return previous, fmt.Errorf("look at Lease %q, whose holder may live on: %w", key.Name, err)
+	}
+	return previous.merge(leaseObservation{
+		resourceVersion: string(object.UID) + "/" + object.ResourceVersion, holderUID: ptr.Deref(object.Spec.HolderIdentity, ""),
+		duration: time.Duration(ptr.Deref(object.Spec.LeaseDurationSeconds, 0)) * time.Second, observedSince: time.Now(), checkedAt: requestedAt,
+	}), nil
+}
