@@ -7,6 +7,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -37,7 +38,7 @@ func (b *bench) restart(ctx context.Context) error {
 		return err
 	}
 	b.operator.stop()
-	if err := b.cluster.clear(ctx, &corev1.PodList{}, &v1alpha1.WorkerPool{}, &appsv1.StatefulSet{}, &corev1.ConfigMap{}); err != nil {
+	if err := b.cluster.clear(ctx, &corev1.PodList{}, &v1alpha1.WorkerPool{}, &appsv1.StatefulSet{}, &appsv1.Deployment{}, &corev1.ConfigMap{}); err != nil {
 		return err
 	}
 	var err error
@@ -242,6 +243,15 @@ func (c *cluster) awaitConverged(ctx context.Context, count int) error {
 
 func isConverged(pool *v1alpha1.WorkerPool) bool {
 	return meta.IsStatusConditionTrue(pool.Status.Conditions, v1alpha1.ConditionConverged)
+}
+
+// awaitJobPodsDeleted waits until the garbage collector has deleted the pods of Jobs: until then other pods start late.
+func (c *cluster) awaitJobPodsDeleted(ctx context.Context) error {
+	return wait.PollUntilContextTimeout(ctx, time.Second, podTimeout, true, func(ctx context.Context) (bool, error) {
+		pods := &corev1.PodList{}
+		err := c.api.List(ctx, pods, client.InNamespace(space), client.HasLabels{batchv1.JobNameLabel}, client.Limit(1))
+		return len(pods.Items) == 0, err
+	})
 }
 
 // clear removes all objects of some kinds, and waits until a list is empty.

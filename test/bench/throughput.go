@@ -65,6 +65,9 @@ func (b *bench) throughput(ctx context.Context) error {
 	if err := b.cluster.clear(ctx, &v1alpha1.TaskList{}, &v1alpha1.Task{}, &batchv1.Job{}); err != nil {
 		return err
 	}
+	if err := b.cluster.awaitJobPodsDeleted(ctx); err != nil {
+		return err
+	}
 	if b.operator, err = b.cluster.startOperator(ctx); err != nil {
 		return err
 	}

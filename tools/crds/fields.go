@@ -102,10 +102,12 @@ func rulesOf(schema map[string]any) []string {
 // form describes the type of a field, its bounds and its default.
 func form(schema map[string]any) string {
 	text, _ := schema["type"].(string)
+	isQuantity, _ := schema["x-kubernetes-int-or-string"].(bool)
+	hasAnyForm, _ := schema["x-kubernetes-preserve-unknown-fields"].(bool)
 	switch {
-	case schema["x-kubernetes-int-or-string"] == true:
+	case isQuantity:
 		text = "quantity"
-	case schema["x-kubernetes-preserve-unknown-fields"] == true && text != "object":
+	case hasAnyForm && text != "object":
 		text = "any"
 	case text == "array":
 		text = "list"

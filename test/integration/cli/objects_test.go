@@ -51,7 +51,7 @@ func createPools(ctx context.Context, ns string) {
 
 func golden(file string) string {
 	GinkgoHelper()
-	text, err := os.ReadFile(testcluster.FromRoot("internal", "roster", "testdata", file))
+	text, err := os.ReadFile(testcluster.FromRoot("internal", "pool", "codec", "testdata", file))
 	Expect(err).NotTo(HaveOccurred())
 	return string(text)
 }

@@ -61,7 +61,7 @@ var _ = Describe("make run", Ordered, func() {
 		testcluster.MustKubectl(ctx, "scale", "--namespace", after, "deployment/web", "--replicas=4")
 		Eventually(split).WithContext(ctx).WithArguments(cluster, after).Should(Equal("on-demand:3,spot:1"))
 		Eventually(status).WithContext(ctx).WithArguments(after).Should(Equal("Balanced"))
-		Expect(pods.Changes()).To(And(HaveLen(4), HaveEach(HaveField("Serves", true))), "no pod was evicted")
+		Expect(pods.Changes()).To(And(HaveLen(4), HaveEach(HaveField("Available", true))), "no pod was evicted")
 	})
 
 	It("[P19/make-run] gives each worker of a PerWorker pool its own ConfigMap", func(ctx SpecContext) {
