@@ -31,9 +31,8 @@ const (
 	postedBytes      = 7 << 20
 	handBackSwarm    = "reluctant" // the swarm whose agent hands every attempt back
 	handBackDuration = time.Minute
-	quietPace        = 200 * time.Millisecond // between two tasks of the quiet tenant
-	loudTimes        = 50                     // the other tenant has this many times as many tasks
-	tenantTime       = 30 * time.Second       // of each of the two measurements
+	loudTimes        = 50               // the other tenant submits this many times as many tasks
+	tenantTime       = 30 * time.Second // of each measurement
 )
 
 // posts measures what forged posts to the webhook cost, half of them without a length.
@@ -148,6 +147,10 @@ func (b *bench) reportHandBacks(tasks, slots, writes int) {
 	b.report.Count(what, float64(writes)/handBackDuration.Seconds(), maxHandBackWrites, "1/s")
 }
 
+// tenantPaces are the times between two tasks of the quiet tenant. At the first one, the other tenant submits more than two processors
+// with an API server on them can complete.
+var tenantPaces = []time.Duration{200 * time.Millisecond, 500 * time.Millisecond}
+
 // tenants compares the latency of a tenant next to another one that submits many times as much with its latency alone.
 func (b *bench) tenants(ctx context.Context) error {
 	const loud = "swarm-bench-loud"
@@ -166,15 +169,25 @@ func (b *bench) tenants(ctx context.Context) error {
 	if err := b.cluster.readyIn(ctx, loud); err != nil {
 		return err
 	}
-	count := int(tenantTime / quietPace)
-	baseline, err := b.startLatencies(ctx, space, "alone", count, quietPace)
+	for _, pace := range tenantPaces {
+		if err := b.tenantsAtPace(ctx, loud, pace); err != nil {
+			return err
+		}
+	}
+	return b.cluster.api.Delete(ctx, namespace)
+}
+
+// tenantsAtPace measures the quiet tenant alone, and then beside the loud one.
+func (b *bench) tenantsAtPace(ctx context.Context, loud string, pace time.Duration) error {
+	count, suffix := int(tenantTime/pace), fmt.Sprint(pace.Milliseconds())
+	alone, err := b.startLatencies(ctx, space, "alone"+suffix, count, pace)
 	if err != nil {
 		return err
 	}
 	var others sync.WaitGroup
 	var failed error
-	others.Go(func() { _, failed = b.startLatencies(ctx, loud, "loud", count*loudTimes, quietPace/loudTimes) })
-	withLoud, err := b.startLatencies(ctx, space, "beside", count, quietPace)
+	others.Go(func() { _, failed = b.startLatencies(ctx, loud, "loud"+suffix, count*loudTimes, pace/loudTimes) })
+	beside, err := b.startLatencies(ctx, space, "beside"+suffix, count, pace)
 	others.Wait()
 	if err != nil {
 		return err
@@ -182,39 +195,55 @@ func (b *bench) tenants(ctx context.Context) error {
 	if failed != nil {
 		fmt.Printf("the other tenant could not submit as much as it wanted: %v\n", failed)
 	}
-	quiet := milliseconds(percentile(baseline, 99))
-	b.report.Add(report.Line{
-		Measure: fmt.Sprintf("create to start of a tenant beside one that submits %d times as much, p99", loudTimes),
-		Ours:    milliseconds(percentile(withLoud, 99)), Target: 2 * quiet, Unit: "ms", Peer: &report.Peer{Name: "alone", Value: quiet},
-	})
-	return b.cluster.api.Delete(ctx, namespace)
+	rate := time.Second / pace
+	rates := fmt.Sprintf("of a tenant with %d tasks/s beside one with %d tasks/s, p99", rate, rate*loudTimes)
+	b.reportTenants("create to start "+rates, alone.toStart, beside.toStart)
+	b.reportTenants("create to the API server's answer "+rates, alone.toAnswer, beside.toAnswer)
+	return nil
 }
 
-// startLatencies creates tasks of 10 ms at a pace, waits until all of them have started, and returns the times from creation to start,
-// sorted.
-func (b *bench) startLatencies(ctx context.Context, ns, name string, count int, pace time.Duration) ([]time.Duration, error) {
+// reportTenants compares the times of a tenant beside another one with those of the tenant alone.
+func (b *bench) reportTenants(measure string, alone, beside []time.Duration) {
+	quiet := milliseconds(percentile(alone, 99))
+	b.report.Add(report.Line{
+		Measure: measure, Ours: milliseconds(percentile(beside, 99)), Target: 2 * quiet, Unit: "ms",
+		Peer: &report.Peer{Name: "alone", Value: quiet},
+	})
+}
+
+// startTimings are the times from the creation of tasks, each sorted.
+type startTimings struct {
+	toAnswer []time.Duration // until the API server has answered: the operator has no part in it
+	toStart  []time.Duration // until an agent has begun
+}
+
+// startLatencies creates tasks of 10 ms at a pace, and waits until all of them have started.
+func (b *bench) startLatencies(ctx context.Context, ns, name string, count int, pace time.Duration) (startTimings, error) {
 	limited, cancel := context.WithTimeout(ctx, tenantTime+rowLimit/2)
 	defer cancel()
 	createdAt, began := make([]time.Time, count), time.Now()
+	took := startTimings{toAnswer: make([]time.Duration, count), toStart: make([]time.Duration, count)}
 	err := forEach(limited, count, func(ctx context.Context, n int) error {
 		if err := pause(ctx, time.Until(began.Add(time.Duration(n)*pace))); err != nil {
 			return err
 		}
 		createdAt[n] = time.Now()
-		return b.cluster.taskIn(ctx, ns, fmt.Sprintf("%s-%05d", name, n), "tenant", 10*time.Millisecond)
+		err := b.cluster.taskIn(ctx, ns, fmt.Sprintf("%s-%05d", name, n), "tenant", 10*time.Millisecond)
+		took.toAnswer[n] = time.Since(createdAt[n])
+		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("create tasks %q: %w", name, err)
+		return took, fmt.Errorf("create tasks %q: %w", name, err)
 	}
-	var took []time.Duration
 	for n := range count {
 		started, err := awaitStart(limited, fmt.Sprintf("%s-%05d", name, n))
 		if err != nil {
-			return nil, err
+			return took, err
 		}
-		took = append(took, started.Sub(createdAt[n]))
+		took.toStart[n] = started.Sub(createdAt[n])
 	}
-	slices.Sort(took)
+	slices.Sort(took.toAnswer)
+	slices.Sort(took.toStart)
 	return took, nil
 }
 

@@ -1,14 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 )
@@ -145,7 +143,7 @@ func (r measuredRun) staleReason(ctx context.Context, root string) string {
 	}
 	var changed []string
 	for folder, tree := range r.Packages {
-		if now, err := treeOf(ctx, root, folder); err != nil || now != tree {
+		if !isUnchanged(ctx, root, folder, tree) {
 			changed = append(changed, folder)
 		}
 	}
@@ -171,14 +169,15 @@ func (r measuredRun) missingSource() string {
 	return ""
 }
 
-// treeOf is the hash of a folder as committed, or an error when there are uncommitted changes.
-func treeOf(ctx context.Context, root, folder string) (string, error) {
-	git := func(arguments ...string) (string, error) {
-		out, err := exec.CommandContext(ctx, "git", append([]string{"--no-optional-locks", "-C", root}, arguments...)...).Output()
-		return string(bytes.TrimSpace(out)), err
+// isUnchanged reports whether a folder holds the same program as the tree that was measured, and has no uncommitted changes.
+func isUnchanged(ctx context.Context, root, folder, measuredTree string) bool {
+	if edits, err := gitOutput(ctx, root, "status", "--porcelain", "--", ":/"+folder); err != nil || len(edits) > 0 {
+		return false
 	}
-	if edits, err := git("status", "--porcelain", "--", ":/"+folder); err != nil || edits != "" {
-		return "", fmt.Errorf("look for changes in %q: %w", folder, errors.Join(err, errors.New(edits)))
+	tree, err := gitOutput(ctx, root, "rev-parse", "HEAD:"+folder)
+	if err != nil {
+		return false
 	}
-	return git("rev-parse", "HEAD:"+folder)
+	same, err := sameProgram(ctx, root, measuredTree, string(tree))
+	return err == nil && same
 }

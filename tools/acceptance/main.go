@@ -6,7 +6,7 @@
 // of `go test -json` or Ginkgo's --json-report; what stands before the first dot or dash of a file's name is the level: unit.json,
 // integration-api.json. They must be of the commit that is checked out, and every planned report must be there: a stamp beside them names
 // both, which tools/suites writes when it starts. What `make bench` has measured proves clauses of level bench, as long as the measured
-// code is the same.
+// program is the same: comments, layout and tests may change.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Package model searches the model of dispatch further than its unit tests do: for about half a minute, as `make model` does. It computes
-// all the time, and so it runs beside suites that wait. `make soak` goes further still.
+// Package model searches the models of the protocols further than their unit tests do: for about half a minute, as `make model` does. It
+// computes all the time, and so it runs beside suites that wait. `make soak` goes further still.
 package model
 
 import (
@@ -10,16 +10,25 @@ import (
 
 	"github.com/swarm-io/swarm-operator/test/model/dispatch"
 	"github.com/swarm-io/swarm-operator/test/model/explore"
+	"github.com/swarm-io/swarm-operator/test/model/explore/prove"
+	"github.com/swarm-io/swarm-operator/test/model/handover"
 )
 
-// states is how many are searched in each scenario.
-const states = 100_000
+// The number of states that are searched in each scenario, at most.
+const (
+	dispatchStates = 100_000
+	handoverStates = 150_000
+)
 
 func TestModel(t *testing.T) {
 	RegisterFailHandler(Fail)
-	RunSpecs(t, "The model of dispatch")
+	RunSpecs(t, "The models of the protocols")
 }
 
-var _ = It("has no violation in any order of events", func() {
-	Expect(explore.Print(GinkgoWriter, dispatch.Check(explore.Limits{States: states}))).To(BeZero(), "the output describes the violations")
+var _ = It("[X02/million-states] dispatch has no violation in any order of events", func() {
+	prove.NoViolations(GinkgoTB(), dispatch.Check(explore.Limits{States: dispatchStates}), dispatch.LastAction, dispatch.ForbiddenActions)
+})
+
+var _ = It("[X02/million-states] the hand-over has no violation in any order of events", func() {
+	prove.NoViolations(GinkgoTB(), handover.Check(explore.Limits{States: handoverStates}), handover.LastAction, handover.ForbiddenActions)
 })

@@ -23,6 +23,12 @@ func Check(limits explore.Limits) iter.Seq[explore.Report] {
 	return protocol.Check(slices.Concat(Scenarios, FaultPairs()), limits)
 }
 
+// LastAction is the last action that some scenario must take.
+const LastAction = actionsEnd - 1
+
+// ForbiddenActions never happen while all rules hold: a term begins with current caches of pods and agents, and they are not read again.
+var ForbiddenActions = []uint8{syncPods}
+
 // Without searches the scenarios that need a rule, without it.
 func Without(rule string, limits explore.Limits) iter.Seq[explore.Report] {
 	return protocol.Without(rule, limits)

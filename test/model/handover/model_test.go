@@ -7,14 +7,8 @@ import (
 	"github.com/swarm-io/swarm-operator/test/model/explore/prove"
 )
 
-// What CI searches: a few seconds on one core. `make model` and `make soak` go further.
+// states is how many states are searched without one of the rules.
 const states = 150_000
-
-func TestX02_MillionStatesWithoutAViolation(t *testing.T) {
-	t.Parallel()
-	// A worker stops its job before it acknowledges, so this one has nothing left to stop.
-	prove.NoViolations(t, Check(explore.Limits{States: states}), actionCount-1, stopJob)
-}
 
 func TestX02_EveryRuleNeeded(t *testing.T) {
 	t.Parallel()

@@ -15,7 +15,7 @@ const minStates = 1_000_000
 
 // NoViolations searches for violations, and expects that enough states are visited and that the actions up to last happen, but not those
 // that the rules forbid.
-func NoViolations(t *testing.T, reports iter.Seq[explore.Report], lastAction uint8, forbidden ...uint8) {
+func NoViolations(t testing.TB, reports iter.Seq[explore.Report], lastAction uint8, forbidden []uint8) {
 	t.Helper()
 	states := 0
 	var takenActions [256]bool
