@@ -3,24 +3,13 @@ package workerpool
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/pool/assign"
 )
 
-const (
-	// convergenceGrace is the time before a handover is shown: most end sooner, and then cost one write.
-	convergenceGrace = time.Second
-	// statusWriteInterval is the minimum interval between writes of mere progress.
-	statusWriteInterval = 3 * time.Second
-	// maxListed limits the workers and the unassigned jobs listed in status.
-	maxListed = 100
-	// maxPendingEvents limits the pending events.
-	maxPendingEvents = 20
-	// evictionRetryDelay is the delay before an eviction refused by a budget is requested again.
-	evictionRetryDelay = 5 * time.Second
-)
+// maxListed limits the workers and the unassigned jobs listed in status.
+const maxListed = 100
 
 // describeWorkers lists the workers: all in a small pool, otherwise those that need attention.
 func (p *planner) describeWorkers() {

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -18,37 +17,6 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/pool/codec"
 )
-
-// The next version is above all published ones, and implausible numbers are ignored.
-func TestHighestVersion(t *testing.T) {
-	nudged := func(version string) *corev1.Pod {
-		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1alpha1.AnnotationConfigVersion: version}}}
-	}
-	for reason, c := range map[string]struct {
-		world  poolSnapshot
-		status int64
-		want   int64
-	}{
-		"nothing was published": {poolSnapshot{}, 0, 0},
-		"the status":            {poolSnapshot{published: publishedConfig{version: 4}}, 5, 5},
-		"the config":            {poolSnapshot{published: publishedConfig{version: 6}}, 5, 6},
-		"a revision": {poolSnapshot{history: []storedRevision{{data: codec.Revision{Version: 7}},
-			{data: codec.Revision{Version: 2}}}}, 5, 7},
-		"a pod":                       {poolSnapshot{pods: []*corev1.Pod{nudged("8"), nudged("")}}, 5, 8},
-		"a pod of no version":         {poolSnapshot{pods: []*corev1.Pod{nudged("eight"), nudged("-8")}}, 5, 5},
-		"the highest that counts":     {poolSnapshot{pods: []*corev1.Pod{nudged("9007199254740991")}}, 5, maxNumber - 1},
-		"a pod, just above":           {poolSnapshot{pods: []*corev1.Pod{nudged("9007199254740992")}}, 5, 5},
-		"a pod, the highest number":   {poolSnapshot{pods: []*corev1.Pod{nudged(strconv.FormatInt(math.MaxInt64, 10))}}, 5, 5},
-		"a pod, above what fits":      {poolSnapshot{pods: []*corev1.Pod{nudged(strings.Repeat("9", 100))}}, 5, 5},
-		"a pod, the lowest of all":    {poolSnapshot{pods: []*corev1.Pod{nudged(strconv.FormatInt(math.MinInt64, 10))}}, 5, 5},
-		"a pod that is behind others": {poolSnapshot{pods: []*corev1.Pod{nudged("3")}}, 5, 5},
-	} {
-		pool := &v1alpha1.WorkerPool{Status: v1alpha1.WorkerPoolStatus{Version: c.status}}
-		if got := c.world.highestVersion(pool); got != c.want {
-			t.Errorf("%s: got %d, want %d", reason, got, c.want)
-		}
-	}
-}
 
 // hasEvent reports whether an event, sent or pending, says that a number is ignored.
 func (e *environment) hasEvent(t *testing.T, substring string) bool {

@@ -12,6 +12,17 @@ import (
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
+const (
+	// convergenceGrace is the time before a handover is shown: most end sooner, and then cost one write.
+	convergenceGrace = time.Second
+	// statusWriteInterval is the minimum interval between writes of mere progress.
+	statusWriteInterval = 3 * time.Second
+	// maxPendingEvents limits the pending events.
+	maxPendingEvents = 20
+	// evictionRetryDelay is the delay before an eviction refused by a budget is requested again.
+	evictionRetryDelay = 5 * time.Second
+)
+
 // report is the only status write. A handover that ends soon is not shown.
 func (r *reconciler) report(ctx context.Context, pool *v1alpha1.WorkerPool, plan Plan, state *localState) (kit.Result, error) {
 	state.addEvents(pool, plan)
@@ -41,7 +52,7 @@ func (r *reconciler) report(ctx context.Context, pool *v1alpha1.WorkerPool, plan
 		return kit.Done(), fmt.Errorf("report on pool %q: %w", pool.Name, err)
 	}
 	state.events = nil
-	return plan.requeueResult(), nil
+	return requeueResult(plan), nil
 }
 
 // clearProgress updates what can be delayed: how many workers have loaded their lists.
@@ -72,12 +83,12 @@ func (s *localState) addEvents(pool *v1alpha1.WorkerPool, plan Plan) {
 }
 
 // requeueResult returns when to reconcile again.
-func (p Plan) requeueResult() kit.Result {
+func requeueResult(plan Plan) kit.Result {
 	switch {
-	case len(p.Evictions) > 0:
+	case len(plan.Evictions) > 0:
 		return kit.RequeueAfter(evictionRetryDelay, "Replacing")
-	case p.RequeueAfter > 0:
-		return kit.RequeueAfter(p.RequeueAfter, "Waiting")
+	case plan.RequeueAfter > 0:
+		return kit.RequeueAfter(plan.RequeueAfter, "Waiting")
 	}
 	return kit.Done()
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/pool/assign"
 	"github.com/swarm-io/swarm-operator/internal/pool/codec"
 )
 
@@ -143,144 +141,5 @@ func TestRevisionThatIsThereAlreadyIsAConflict(t *testing.T) {
 		if got := apierrors.IsConflict(asConflict(c.err, "c")); got != c.want {
 			t.Errorf("%s: a conflict: %t", reason, got)
 		}
-	}
-}
-
-// scalingPlanner returns a planner of a pool whose StatefulSet or Deployment has three pods.
-func scalingPlanner(kind v1alpha1.WorkloadKind, replicas int32, records ...assign.Record) *planner {
-	pool := &v1alpha1.WorkerPool{}
-	pool.Spec.Replicas = &replicas
-	return &planner{pool: pool, snapshot: poolSnapshot{workload: poolWorkload{object: &appsv1.StatefulSet{}, kind: kind, replicas: 3}},
-		records: records}
-}
-
-func recordOf(ordinal int, jobs ...string) assign.Record {
-	return assign.Record{Ordinal: ordinal, Lists: []assign.ListVersion{{Version: 1, Jobs: jobs}}}
-}
-
-func TestPoolIsNotScaledBelowWorkersThatHoldJobs(t *testing.T) {
-	// The job of the third worker was revoked, and it has not confirmed that.
-	revoked := assign.Record{Ordinal: 2, PodUID: "u", Lists: []assign.ListVersion{{Version: 1, Jobs: []string{"c"}}, {Version: 2}}}
-	for reason, c := range map[string]struct {
-		draft *planner
-		want  int32 // 0: not scaled
-	}{
-		"more at once":            {scalingPlanner(v1alpha1.WorkloadStatefulSet, 5, recordOf(0, "a")), 5},
-		"as many as there are":    {scalingPlanner(v1alpha1.WorkloadStatefulSet, 3, recordOf(2, "c")), 0},
-		"fewer, all of them free": {scalingPlanner(v1alpha1.WorkloadStatefulSet, 1, recordOf(0, "a"), recordOf(1), recordOf(2)), 1},
-		"fewer, the last one holds": {scalingPlanner(v1alpha1.WorkloadStatefulSet, 1, recordOf(0, "a"), recordOf(1), recordOf(2, "c")),
-			0},
-		"fewer, the second one holds": {scalingPlanner(v1alpha1.WorkloadStatefulSet, 1, recordOf(0, "a"), recordOf(1, "b"), recordOf(2)),
-			2},
-		"fewer, the last one may hold": {scalingPlanner(v1alpha1.WorkloadStatefulSet, 1, recordOf(0, "a"), recordOf(1), revoked), 0},
-		"a Deployment waits for all": {scalingPlanner(v1alpha1.WorkloadDeployment, 1, recordOf(0, "a"), recordOf(1, "b"), recordOf(2)),
-			0},
-		"a Deployment whose rest is free": {scalingPlanner(v1alpha1.WorkloadDeployment, 1, recordOf(0, "a"), recordOf(1), recordOf(2)), 1},
-		"the number of workers is not given": {&planner{pool: &v1alpha1.WorkerPool{},
-			snapshot: poolSnapshot{workload: poolWorkload{replicas: 3}}}, 0},
-	} {
-		t.Run(reason, func(t *testing.T) {
-			c.draft.planScale()
-			if got := c.draft.ScaleTo; (got == nil) != (c.want == 0) || got != nil && *got != c.want {
-				t.Errorf("got %v, want %d", got, c.want)
-			}
-		})
-	}
-}
-
-func TestPoolThatIsPausedOrPublishesIsNotScaledIn(t *testing.T) {
-	for reason, change := range map[string]func(*planner){
-		"paused":       func(d *planner) { d.Paused = true },
-		"publishing":   func(d *planner) { d.ConfigMaps = []*configMap{{}} },
-		"new revision": func(d *planner) { d.NewRevision = &storedRevision{} },
-	} {
-		d := scalingPlanner(v1alpha1.WorkloadStatefulSet, 1, recordOf(0, "a"))
-		change(d)
-		if d.planScale(); d.ScaleTo != nil {
-			t.Errorf("%s: scaled to %d", reason, *d.ScaleTo)
-		}
-	}
-}
-
-func TestRevisionsThatMayBeNeededAreKept(t *testing.T) {
-	for reason, c := range map[string]struct {
-		limit                 int32
-		converged, rollbackTo int64
-		want                  []int64
-	}{
-		"those above the limit":                 {2, 6, 0, []int64{1, 2, 3}},
-		"none that a worker may still hold":     {2, 2, 0, []int64{1}},
-		"none before anything has converged":    {0, 0, 0, nil},
-		"not the one that is to be rolled back": {2, 6, 2, []int64{1, 3}},
-		"all fit":                               {9, 6, 0, nil},
-	} {
-		t.Run(reason, func(t *testing.T) {
-			pool := &v1alpha1.WorkerPool{}
-			pool.Spec.RevisionHistoryLimit, pool.Spec.RollbackTo, pool.Status.ConvergedRevision = c.limit, c.rollbackTo, c.converged
-			d := &planner{pool: pool}
-			for number := range int64(6) {
-				d.snapshot.history = append(d.snapshot.history, storedRevision{number: number + 1})
-			}
-			d.planCleanup()
-			var got []int64
-			for _, revision := range d.ObsoleteRevisions {
-				got = append(got, revision.number)
-			}
-			if !slices.Equal(got, c.want) {
-				t.Errorf("discards %v, want %v", got, c.want)
-			}
-		})
-	}
-}
-
-// addOverdueWorker adds a ready worker that has not acknowledged its list in time.
-func addOverdueWorker(d *planner, name string, ordinal int, ready bool) {
-	pod := podNamed(name)
-	if ready {
-		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
-	}
-	d.podsByName[name] = pod
-	d.memberSet.members = append(d.memberSet.members, member{Worker: assign.Worker{Name: name, Ordinal: ordinal}, pod: pod, ready: ready,
-		wanted: true})
-	d.records = append(d.records, assign.Record{Worker: name, Ordinal: ordinal, PodUID: string(pod.UID), Overdue: true,
-		Lists: []assign.ListVersion{{Version: 2, Jobs: []string{"a"}}}})
-}
-
-func TestNoMorePodsAreReplacedAtOnceThanMayBeUnavailable(t *testing.T) {
-	for reason, c := range map[string]struct {
-		most   int32
-		ready  []bool
-		change func(*planner)
-		want   string
-	}{
-		"one of three":               {1, []bool{true, true, true}, nil, "w-0"},
-		"two of three":               {2, []bool{true, true, true}, nil, "w-0 w-1"},
-		"one is away already":        {1, []bool{true, false, true}, nil, "w-1"},
-		"paused":                     {3, []bool{true, true}, func(d *planner) { d.Paused = true }, ""},
-		"something is published now": {3, []bool{true, true}, func(d *planner) { d.ConfigMaps = []*configMap{{}} }, ""},
-		"the policy does not restart": {3, []bool{true, true}, func(d *planner) { d.pool.Spec.Refresh.Policy = v1alpha1.RefreshHotReload },
-			""},
-		"a pod that goes is not evicted": {1, []bool{true, false}, func(d *planner) { d.podsByName["w-1"].DeletionTimestamp = new(metav1.Now()) },
-			""},
-	} {
-		t.Run(reason, func(t *testing.T) {
-			pool := newFakeCluster(1, 1).pool
-			pool.Spec.Refresh.MaxUnavailable = c.most
-			d := &planner{pool: pool, clocks: &clocks{}, podsByName: map[string]*corev1.Pod{}}
-			for n, ready := range c.ready {
-				addOverdueWorker(d, "w-"+string(rune('0'+n)), n, ready)
-			}
-			if c.change != nil {
-				c.change(d)
-			}
-			d.planEvictions()
-			var evicted []string
-			for _, one := range d.Evictions {
-				evicted = append(evicted, one.pod.Name)
-			}
-			if got := strings.Join(evicted, " "); got != c.want {
-				t.Errorf("evicts %q, want %q", got, c.want)
-			}
-		})
 	}
 }
