@@ -99,10 +99,10 @@ soak: build race-operator ## Run what takes minutes by nature: the models, fault
 	  echo "fuzzing $$name of $$(dirname $$file)" && go test -run '^$$' -fuzz "^$$name$$" -fuzztime $(or $(FUZZTIME),1m) ./$$(dirname $$file) || exit; done
 
 .PHONY: robustness
-robustness: build race-operator ## Let faults happen at random at length, and judge all journals: tasks, then spread workloads (SEED=... ATTEMPTS=10000 FAULTS=3 DURATION=1h; docs/explanation/testing.md)
+robustness: build race-operator ## Let faults happen at random at length, and judge all journals: tasks, then spread workloads (SEED=... ATTEMPTS=10000 FAULTS=3 DURATION=1h at most; SPREAD_SOAK=6m; docs/explanation/testing.md)
 	@seed=$(or $(SEED),$$RANDOM) && echo "seed $$seed" && \
 	  bin/devcluster run --audit --simulated-nodes 3 -- go run ./test/robustness --seed $$seed --attempts $(or $(ATTEMPTS),10000) --faults $(or $(FAULTS),3) --duration $(or $(DURATION),1h) && \
-	  SPREAD_SOAK=$(or $(DURATION),6m) SPREAD_SEED=$$seed $(SUITES) --timeout 90m --only integration/spread --focus "time of trouble" integration
+	  SPREAD_SOAK=$(or $(SPREAD_SOAK),6m) SPREAD_SEED=$$seed $(SUITES) --timeout 90m --only integration/spread --focus "time of trouble" integration
 
 # What the suites on real nodes need beside the operator: images of test programs, cert-manager, Prometheus and its operator.
 .PHONY: e2e-programs

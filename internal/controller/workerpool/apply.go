@@ -53,13 +53,13 @@ func (r *reconciler) apply(ctx context.Context, pool *v1alpha1.WorkerPool, plan 
 	}
 	plan.Evicted, err = r.evictPods(ctx, plan.Evictions)
 	for _, e := range plan.Evicted {
-		state.clocks.observedPods.set(e.pod.Name, podObservation{e.listVersion, string(e.pod.UID)})
+		state.clocks.ObservedPods.Set(e.Pod.Name, PodObservation{e.ListVersion, string(e.Pod.UID)})
 	}
 	return err
 }
 
 // nudgePods patches pods, several in parallel. Pods that are gone or were replaced need nothing.
-func (r *reconciler) nudgePods(ctx context.Context, nudges []nudge) error {
+func (r *reconciler) nudgePods(ctx context.Context, nudges []Nudge) error {
 	results, semaphore := make(chan error, len(nudges)), make(chan struct{}, maxParallelRequests)
 	for n := range nudges {
 		semaphore <- struct{}{}
@@ -75,26 +75,26 @@ func (r *reconciler) nudgePods(ctx context.Context, nudges []nudge) error {
 	return errors.Join(errs...)
 }
 
-func (r *reconciler) patchPod(ctx context.Context, n *nudge) error {
-	metadata := map[string]any{"uid": n.pod.UID}
-	if len(n.labels) > 0 {
-		metadata["labels"] = n.labels
+func (r *reconciler) patchPod(ctx context.Context, n *Nudge) error {
+	metadata := map[string]any{"uid": n.Pod.UID}
+	if len(n.Labels) > 0 {
+		metadata["labels"] = n.Labels
 	}
-	if len(n.annotations) > 0 {
-		metadata["annotations"] = n.annotations
+	if len(n.Annotations) > 0 {
+		metadata["annotations"] = n.Annotations
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": metadata})
 	if err != nil {
-		return fmt.Errorf("nudge pod %q: %w", n.pod.Name, err)
+		return fmt.Errorf("nudge pod %q: %w", n.Pod.Name, err)
 	}
-	pod := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: n.pod.Namespace, Name: n.pod.Name}}
+	pod := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: n.Pod.Namespace, Name: n.Pod.Name}}
 	pod.SetGroupVersionKind(podKind)
 	err = r.client.Patch(ctx, pod, client.RawPatch(types.MergePatchType, patch))
 	if !isIgnorable(err) {
-		return fmt.Errorf("nudge pod %q: %w", n.pod.Name, err)
+		return fmt.Errorf("nudge pod %q: %w", n.Pod.Name, err)
 	}
 	if err == nil {
-		n.resourceVersion = pod.ResourceVersion
+		n.ResourceVersion = pod.ResourceVersion
 	}
 	return nil
 }
@@ -106,8 +106,8 @@ func (r *reconciler) scaleWorkload(ctx context.Context, pool *v1alpha1.WorkerPoo
 	if err != nil {
 		return fmt.Errorf("scale %s %q: %w", ref.Kind, ref.Name, err)
 	}
-	patch := fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q},"spec":{"replicas":%d}}`, workload.object.GetResourceVersion(), replicas)
-	err = r.client.SubResource("scale").Patch(ctx, workload.object, client.RawPatch(types.MergePatchType, patch),
+	patch := fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q},"spec":{"replicas":%d}}`, workload.Object.GetResourceVersion(), replicas)
+	err = r.client.SubResource("scale").Patch(ctx, workload.Object, client.RawPatch(types.MergePatchType, patch),
 		client.WithSubResourceBody(&autoscalingv1.Scale{}))
 	if err != nil {
 		return fmt.Errorf("scale %s %q to %d: %w", ref.Kind, ref.Name, replicas, err)
@@ -116,15 +116,15 @@ func (r *reconciler) scaleWorkload(ctx context.Context, pool *v1alpha1.WorkerPoo
 }
 
 // evictPods requests the eviction of pods by UID, and returns the evicted ones. A request that a budget refuses is repeated later.
-func (r *reconciler) evictPods(ctx context.Context, evictions []eviction) (evicted []eviction, err error) {
+func (r *reconciler) evictPods(ctx context.Context, evictions []Eviction) (evicted []Eviction, err error) {
 	for _, e := range evictions {
-		body := &policyv1.Eviction{DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &e.pod.UID}}}
-		err := r.client.SubResource("eviction").Create(ctx, e.pod.DeepCopy(), body)
+		body := &policyv1.Eviction{DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &e.Pod.UID}}}
+		err := r.client.SubResource("eviction").Create(ctx, e.Pod.DeepCopy(), body)
 		switch {
 		case err == nil:
 			evicted = append(evicted, e)
 		case !isIgnorable(err) && !apierrors.IsTooManyRequests(err):
-			return evicted, fmt.Errorf("evict pod %q: %w", e.pod.Name, err)
+			return evicted, fmt.Errorf("evict pod %q: %w", e.Pod.Name, err)
 		}
 	}
 	return evicted, nil

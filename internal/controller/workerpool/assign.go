@@ -24,7 +24,7 @@ func (p *planner) assignJobs() {
 	newest := p.snapshot.newestRevision()
 	switch {
 	case decision.RefusalReason != "":
-		p.Problem = newProblem(v1alpha1.ReasonNotSupported, "%s", decision.RefusalReason)
+		p.Problem = NewProblem(v1alpha1.ReasonNotSupported, "%s", decision.RefusalReason)
 		return
 	case p.Paused:
 		p.Unassigned = decision.Unassigned
@@ -52,27 +52,27 @@ func (p *planner) hasNoWorkersYet(input assign.Input) bool {
 // assignInput returns the input of the assignment. If the jobs cannot be read it uses those of the newest revision; a pinned revision has
 // its own.
 func (p *planner) assignInput() (assign.Input, []assign.Job) {
-	current := p.snapshot.jobs
+	current := p.snapshot.Jobs
 	input := assign.Input{
 		Jobs: current.list, Workers: p.memberSet.assignWorkers(), Previous: p.snapshot.newestRevision(),
 		Strategy: assign.Strategy(p.pool.Spec.Strategy), ImbalancePercent: int(p.pool.Spec.ImbalancePercent),
 	}
-	jobs := current.jobs
+	jobs := current.Jobs
 	p.Problem = p.memberSet.failoverProblem
-	if current.problem != nil {
-		p.Problem = current.problem
-		if len(p.snapshot.history) > 0 {
-			jobs = p.snapshot.history[len(p.snapshot.history)-1].data.Jobs()
+	if current.Problem != nil {
+		p.Problem = current.Problem
+		if len(p.snapshot.History) > 0 {
+			jobs = p.snapshot.History[len(p.snapshot.History)-1].Data.Jobs()
 			input.Jobs, _ = assign.NewJobList(slices.Clone(jobs))
 		}
 	}
 	if rollbackTo := p.pool.Spec.RollbackTo; rollbackTo > 0 {
-		i := slices.IndexFunc(p.snapshot.history, func(r storedRevision) bool { return r.number == rollbackTo })
+		i := slices.IndexFunc(p.snapshot.History, func(r StoredRevision) bool { return r.Number == rollbackTo })
 		if i < 0 {
-			p.Problem = newProblem(v1alpha1.ReasonRevisionNotFound, "revision %d is not kept any more: %s", rollbackTo, p.snapshot.rollbackChoices())
+			p.Problem = NewProblem(v1alpha1.ReasonRevisionNotFound, "revision %d is not kept any more: %s", rollbackTo, p.snapshot.rollbackChoices())
 			return input, jobs
 		}
-		pinned := p.snapshot.history[i].data
+		pinned := p.snapshot.History[i].Data
 		jobs = pinned.Jobs()
 		input.Jobs, _ = assign.NewJobList(slices.Clone(jobs))
 		input.Previous, input.Strategy = assign.Restore(pinned.Shares(), 0), assign.Sticky
@@ -85,7 +85,7 @@ func (p *planner) assignInput() (assign.Input, []assign.Job) {
 func (p *planner) setTarget(decision assign.Decision) {
 	p.Unassigned = decision.Unassigned
 	p.target = decision.Next.Shares()
-	if p.snapshot.workload.usesSlots() {
+	if p.snapshot.Workload.usesSlots() {
 		p.target = slices.DeleteFunc(p.target, func(share assign.Share) bool { return p.podsByName[share.Worker] == nil })
 	}
 	if newest := p.snapshot.newestRevision(); newest != nil && decision.Next.Same(newest) {
@@ -120,18 +120,18 @@ func (p *planner) planRevision(decision assign.Decision, jobs []assign.Job) {
 	data.SetJobAttributes(jobs)
 	encoded, err := data.Encode()
 	if err != nil {
-		p.Problem, p.target = newProblem(v1alpha1.ReasonConfigTooLarge, "%v: use shorter names, or several pools", err), nil
+		p.Problem, p.target = NewProblem(v1alpha1.ReasonConfigTooLarge, "%v: use shorter names, or several pools", err), nil
 		return
 	}
-	if !isPlausible(p.RevisionNumber + 1) {
-		p.Problem, p.target = newProblem(v1alpha1.ReasonNotSupported,
+	if !IsPlausible(p.RevisionNumber + 1) {
+		p.Problem, p.target = NewProblem(v1alpha1.ReasonNotSupported,
 			"no revision can follow %d: delete the ControllerRevisions of the pool with numbers from %d on, which the operator has not given out",
-			p.RevisionNumber, int64(maxStatusNumber)), nil
+			p.RevisionNumber, int64(MaxStatusNumber)), nil
 		return
 	}
 	p.RevisionNumber++
 	p.FollowsNewest = true
-	p.NewRevision = &storedRevision{number: p.RevisionNumber, data: data, encoded: encoded, index: decision.Next}
+	p.NewRevision = &StoredRevision{Number: p.RevisionNumber, Data: data, Encoded: encoded, Index: decision.Next}
 	p.RevisionMessage = p.describeRevision(decision)
 }
 

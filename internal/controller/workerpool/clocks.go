@@ -11,23 +11,23 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/pool/assign"
 )
 
-// clocks are the memory of a plan: what it waits for and since when, and what was sent that the cache may not show yet. All of it can be
+// Clocks are the memory of a plan: what it waits for and since when, and what was sent that the cache may not show yet. All of it can be
 // lost at any time: a new leader waits longer, never shorter.
-type clocks struct {
-	pendingAcks  workerMap[pendingAck]
-	missingSince workerMap[time.Time] // workers without a pod, since when
-	observedPods workerMap[podObservation]
-	lastNudges   workerMap[lastNudge]
-	revocations  workerMap[revocation]
-	slots        workerMap[slotAssignment]   // written, or about to be
-	leases       workerMap[leaseObservation] // of workers whose pod is gone
+type Clocks struct {
+	pendingAcks  WorkerMap[pendingAck]
+	missingSince WorkerMap[time.Time] // workers without a pod, since when
+	ObservedPods WorkerMap[PodObservation]
+	lastNudges   WorkerMap[lastNudge]
+	revocations  WorkerMap[revocation]
+	Slots        WorkerMap[slotAssignment]   // written, or about to be
+	Leases       WorkerMap[LeaseObservation] // of workers whose pod is gone
 }
 
 // clone returns clocks that can be changed without changing these.
-func (c clocks) clone() clocks {
-	return clocks{
-		pendingAcks: maps.Clone(c.pendingAcks), missingSince: maps.Clone(c.missingSince), observedPods: maps.Clone(c.observedPods),
-		lastNudges: maps.Clone(c.lastNudges), revocations: maps.Clone(c.revocations), slots: maps.Clone(c.slots), leases: maps.Clone(c.leases),
+func (c Clocks) clone() Clocks {
+	return Clocks{
+		pendingAcks: maps.Clone(c.pendingAcks), missingSince: maps.Clone(c.missingSince), ObservedPods: maps.Clone(c.ObservedPods),
+		lastNudges: maps.Clone(c.lastNudges), revocations: maps.Clone(c.revocations), Slots: maps.Clone(c.Slots), Leases: maps.Clone(c.Leases),
 	}
 }
 
@@ -51,24 +51,24 @@ type slotAssignment struct {
 	resourceVersion string // of the pod with that number; "" if the write is not known to have succeeded
 }
 
-// podObservation is a pod seen, past the cache, after a version was published.
-type podObservation struct {
-	listVersion int64
+// PodObservation is a pod seen, past the cache, after a version was published.
+type PodObservation struct {
+	ListVersion int64
 	podUID      string
 }
 
-// workerMap are records by worker. The map is nil while it is empty, because an emptied map keeps room for eight entries, and most pools
+// WorkerMap are records by worker. The map is nil while it is empty, because an emptied map keeps room for eight entries, and most pools
 // wait for no worker.
-type workerMap[T any] map[string]T
+type WorkerMap[T any] map[string]T
 
-func (n *workerMap[T]) set(worker string, value T) {
+func (n *WorkerMap[T]) Set(worker string, value T) {
 	if *n == nil {
-		*n = workerMap[T]{}
+		*n = WorkerMap[T]{}
 	}
 	(*n)[worker] = value
 }
 
-func (n *workerMap[T]) remove(worker string) {
+func (n *WorkerMap[T]) remove(worker string) {
 	delete(*n, worker)
 	if len(*n) == 0 {
 		*n = nil
@@ -76,79 +76,79 @@ func (n *workerMap[T]) remove(worker string) {
 }
 
 // absentSince returns since when a worker has no pod.
-func (c *clocks) absentSince(worker string, now time.Time) time.Time {
+func (c *Clocks) absentSince(worker string, now time.Time) time.Time {
 	since, exists := c.missingSince[worker]
 	if !exists {
 		since = now
-		c.missingSince.set(worker, now)
+		c.missingSince.Set(worker, now)
 	}
 	return since
 }
 
 // waitingSince returns since when a record's pod has had to confirm its version.
-func (c *clocks) waitingSince(record assign.Record, now time.Time) time.Time {
+func (c *Clocks) waitingSince(record assign.Record, now time.Time) time.Time {
 	version := record.Lists[len(record.Lists)-1].Version
 	pending := c.pendingAcks[record.Worker]
 	if pending.podUID != record.PodUID || pending.version != version {
 		pending = pendingAck{record.PodUID, version, now}
-		c.pendingAcks.set(record.Worker, pending)
+		c.pendingAcks.Set(record.Worker, pending)
 	}
 	return pending.since
 }
 
 // clearPendingAck ends the wait for a worker.
-func (c *clocks) clearPendingAck(worker string) { c.pendingAcks.remove(worker) }
+func (c *Clocks) clearPendingAck(worker string) { c.pendingAcks.remove(worker) }
 
 // isSuccessor reports whether a pod replaced one seen after the record's list was published: it started with that list.
-func (c *clocks) isSuccessor(pod *corev1.Pod, record assign.Record) bool {
-	observed := c.observedPods[pod.Name]
-	return observed.podUID != "" && observed.podUID != string(pod.UID) && observed.listVersion == record.Lists[len(record.Lists)-1].Version
+func (c *Clocks) isSuccessor(pod *corev1.Pod, record assign.Record) bool {
+	observed := c.ObservedPods[pod.Name]
+	return observed.podUID != "" && observed.podUID != string(pod.UID) && observed.ListVersion == record.Lists[len(record.Lists)-1].Version
 }
 
 // maxCacheLag is the time after which the cache must have a nudge.
 const maxCacheLag = 5 * time.Second
 
 // wasJustSent reports whether the same patch was just sent to the pod.
-func (c *clocks) wasJustSent(n nudge, now time.Time) bool {
-	last := c.lastNudges[n.pod.Name]
+func (c *Clocks) wasJustSent(n Nudge, now time.Time) bool {
+	last := c.lastNudges[n.Pod.Name]
 	return last.patch == n.String() && now.Sub(last.sentAt) < maxCacheLag
 }
 
 // reserveSlots remembers the slots that are about to be written.
-func (c *clocks) reserveSlots(nudges []nudge) {
+func (c *Clocks) reserveSlots(nudges []Nudge) {
 	for _, n := range nudges {
 		if number, hasSlot := n.slot(); hasSlot {
-			c.slots.set(n.pod.Name, slotAssignment{podUID: n.pod.UID, number: number})
+			c.Slots.Set(n.Pod.Name, slotAssignment{podUID: n.Pod.UID, number: number})
 		}
 	}
 }
 
 // recordNudges remembers the patches sent to pods. A patch whose pod was gone or replaced has no version.
-func (c *clocks) recordNudges(nudges []nudge, now time.Time) {
+func (c *Clocks) recordNudges(nudges []Nudge, now time.Time) {
 	for _, n := range nudges {
-		c.lastNudges.set(n.pod.Name, lastNudge{n.String(), now})
+		c.lastNudges.Set(n.Pod.Name, lastNudge{n.String(), now})
 		number, hasSlot := n.slot()
 		switch {
 		case !hasSlot:
-		case n.resourceVersion == "":
-			c.slots.remove(n.pod.Name)
+		case n.ResourceVersion == "":
+			c.Slots.remove(n.Pod.Name)
 		default:
-			c.slots.set(n.pod.Name, slotAssignment{n.pod.UID, number, n.resourceVersion})
+			c.Slots.Set(n.Pod.Name, slotAssignment{n.Pod.UID, number, n.ResourceVersion})
 		}
 	}
 }
 
 // slotOf returns the slot that a pod was last given. Reading it from a stale cache could give the pod another slot, and make two pods
 // trade places.
-func (c *clocks) slotOf(pod *corev1.Pod) int {
-	assigned, exists := c.slots[pod.Name]
+func (c *Clocks) slotOf(pod *corev1.Pod) int {
+	assigned, exists := c.Slots[pod.Name]
 	if !exists {
 		return slotOf(pod)
 	}
 	if assigned.podUID == pod.UID && (assigned.resourceVersion == "" || isOlderVersion(pod.ResourceVersion, assigned.resourceVersion)) {
 		return assigned.number
 	}
-	c.slots.remove(pod.Name)
+	c.Slots.remove(pod.Name)
 	return slotOf(pod)
 }
 
@@ -158,10 +158,10 @@ func isOlderVersion(version, other string) bool {
 }
 
 // forgetSlots drops the slots of pods that are gone.
-func (c *clocks) forgetSlots(present map[string]*corev1.Pod) {
-	for worker := range c.slots {
+func (c *Clocks) forgetSlots(present map[string]*corev1.Pod) {
+	for worker := range c.Slots {
 		if present[worker] == nil {
-			c.slots.remove(worker)
+			c.Slots.remove(worker)
 		}
 	}
 }
@@ -173,12 +173,12 @@ type revocation struct {
 }
 
 // revokedSince returns when this leader first saw the newest list of a worker that may still hold jobs of earlier ones.
-func (c *clocks) revokedSince(record assign.Record, now time.Time) time.Time {
+func (c *Clocks) revokedSince(record assign.Record, now time.Time) time.Time {
 	version := record.Lists[len(record.Lists)-1].Version
 	last := c.revocations[record.Worker]
 	if last.version != version {
 		last = revocation{version, now}
-		c.revocations.set(record.Worker, last)
+		c.revocations.Set(record.Worker, last)
 	}
 	return last.since
 }

@@ -14,8 +14,8 @@ import (
 )
 
 // hasUnreleasedJobs reports whether any worker may hold more than is published.
-func (p publishedConfig) hasUnreleasedJobs() bool {
-	for _, entry := range p.ledger {
+func (p Published) hasUnreleasedJobs() bool {
+	for _, entry := range p.Ledger {
 		if len(entry.Earlier) > 0 {
 			return true
 		}
@@ -23,19 +23,19 @@ func (p publishedConfig) hasUnreleasedJobs() bool {
 	return false
 }
 
-// publishedConfig is what was published to workers.
-type publishedConfig struct {
-	configMaps map[string]*configMap // by name of ConfigMap
+// Published is what was published to workers.
+type Published struct {
+	ConfigMaps map[string]*ConfigMap // by name of ConfigMap
 	version    int64                 // the highest of all
-	entries    []codec.FileEntry
-	ledger     codec.Ledger
-	missing    bool // there is no ConfigMap
-	modified   bool // another writer has changed one
+	Entries    []codec.FileEntry
+	Ledger     codec.Ledger
+	Missing    bool // there is no ConfigMap
+	Modified   bool // another writer has changed one
 }
 
-// records returns what workers may hold, by ordinal. No worker has confirmed anything yet.
-func (p publishedConfig) records(w poolWorkload) []assign.Record {
-	records := p.ledger.Records(codec.File{Version: p.version, Workers: p.entries})
+// Records returns what workers may hold, by ordinal. No worker has confirmed anything yet.
+func (p Published) Records(w Workload) []assign.Record {
+	records := p.Ledger.Records(codec.File{Version: p.version, Workers: p.Entries})
 	for n := range records {
 		if !w.usesSlots() {
 			records[n].Ordinal = w.ordinalOf(records[n].Worker)
@@ -47,15 +47,15 @@ func (p publishedConfig) records(w poolWorkload) []assign.Record {
 	return records
 }
 
-func (p *publishedConfig) add(cm *configMap, isOurs bool) {
-	p.configMaps[cm.object.Name] = cm
-	p.version = max(p.version, cm.file.Version)
-	p.entries = append(p.entries, cm.file.Workers...)
-	maps.Copy(p.ledger, cm.ledger)
-	p.modified = p.modified || isOurs && cm.modified
+func (p *Published) Add(cm *ConfigMap, isOurs bool) {
+	p.ConfigMaps[cm.Object.Name] = cm
+	p.version = max(p.version, cm.File.Version)
+	p.Entries = append(p.Entries, cm.File.Workers...)
+	maps.Copy(p.Ledger, cm.Ledger)
+	p.Modified = p.Modified || isOurs && cm.Modified
 }
 
-// newConfigMap returns a ConfigMap that does not exist yet.
-func newConfigMap(pool *v1alpha1.WorkerPool, name string) *configMap {
-	return &configMap{object: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: pool.Namespace, Name: name}}, ledger: codec.Ledger{}}
+// NewConfigMap returns a ConfigMap that does not exist yet.
+func NewConfigMap(pool *v1alpha1.WorkerPool, name string) *ConfigMap {
+	return &ConfigMap{Object: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: pool.Namespace, Name: name}}, Ledger: codec.Ledger{}}
 }

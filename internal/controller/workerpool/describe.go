@@ -8,8 +8,8 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/pool/assign"
 )
 
-// maxListed limits the workers and the unassigned jobs listed in status.
-const maxListed = 100
+// MaxListed limits the workers and the unassigned jobs listed in status.
+const MaxListed = 100
 
 // describeWorkers lists the workers: all in a small pool, otherwise those that need attention.
 func (p *planner) describeWorkers() {
@@ -23,7 +23,7 @@ func (p *planner) describeWorkers() {
 			continue
 		}
 		state := m.statusState()
-		if len(p.memberSet.members) > maxListed && (state == v1alpha1.WorkerReady && record.IsAcknowledged() || len(p.Workers) == maxListed) {
+		if len(p.memberSet.members) > MaxListed && (state == v1alpha1.WorkerReady && record.IsAcknowledged() || len(p.Workers) == MaxListed) {
 			continue
 		}
 		status := v1alpha1.WorkerStatus{Name: m.Name, Jobs: int32(len(record.Current())), State: state, Revision: p.listChangedIn(m)}
@@ -36,17 +36,17 @@ func (p *planner) describeWorkers() {
 
 // listChangedIn returns the revision in which the worker's list last changed, 0 if it has none.
 func (p *planner) listChangedIn(m member) int64 {
-	history := p.snapshot.history
+	history := p.snapshot.History
 	if p.NewRevision != nil {
 		history = append(slices.Clip(history), *p.NewRevision)
 	}
 	number, last := int64(0), uint64(0)
 	for _, revision := range slices.Backward(history) {
-		sum, found := revision.checksumOf(m.Ordinal)
+		sum, found := revision.ChecksumOf(m.Ordinal)
 		if !found || number > 0 && sum != last {
 			break
 		}
-		number, last = revision.number, sum
+		number, last = revision.Number, sum
 	}
 	return number
 }
@@ -61,8 +61,8 @@ func (p *planner) ackState(record assign.Record) v1alpha1.Acknowledgement {
 	return v1alpha1.AckReceived
 }
 
-// mainProblem returns the problem that needs attention, or nil.
-func (p Plan) mainProblem() *problem {
+// MainProblem returns the problem that needs attention, or nil.
+func (p Plan) MainProblem() *Problem {
 	switch {
 	case p.Blocker != nil:
 		return p.Blocker
@@ -70,14 +70,14 @@ func (p Plan) mainProblem() *problem {
 		return p.Problem
 	case len(p.Unassigned) > 0 && p.ExpectedWorkers > 0 && !p.WorkersStarting:
 		first := p.Unassigned[0]
-		return newProblem(v1alpha1.ReasonJobsUnassigned, "%d of %d jobs have no worker; %s: %s", len(p.Unassigned), p.Jobs, first.Job,
+		return NewProblem(v1alpha1.ReasonJobsUnassigned, "%d of %d jobs have no worker; %s: %s", len(p.Unassigned), p.Jobs, first.Job,
 			first.Reason)
 	}
 	return nil
 }
 
-// convergingReason returns what the pool waits for.
-func (p Plan) convergingReason() (v1alpha1.Reason, string) {
+// ConvergingReason returns what the pool waits for.
+func (p Plan) ConvergingReason() (v1alpha1.Reason, string) {
 	switch {
 	case p.Paused:
 		return v1alpha1.ReasonPaused, "paused: set mode to Running to go on"

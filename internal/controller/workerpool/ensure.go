@@ -15,12 +15,12 @@ import (
 
 // ensureConfig takes over the config before any decision is based on it: it exists, empty at first; no other writer has changed it; and
 // this leader has raised its fence, so that a late write of an earlier leader is refused.
-func (r *reconciler) ensureConfig(ctx context.Context, pool *v1alpha1.WorkerPool, snapshot *poolSnapshot) error {
+func (r *reconciler) ensureConfig(ctx context.Context, pool *v1alpha1.WorkerPool, snapshot *Snapshot) error {
 	state := r.stateFor(pool)
-	if snapshot.published.missing || snapshot.published.modified {
+	if snapshot.Published.Missing || snapshot.Published.Modified {
 		// A revision that is not in the cache yet may have been published: rebuild from the stored ones.
 		var err error
-		if snapshot.history, err = r.readHistory(ctx, pool, state, true); err != nil {
+		if snapshot.History, err = r.readHistory(ctx, pool, state, true); err != nil {
 			return err
 		}
 		if err := r.restoreConfig(ctx, pool, snapshot, state); err != nil {
@@ -32,13 +32,13 @@ func (r *reconciler) ensureConfig(ctx context.Context, pool *v1alpha1.WorkerPool
 		}
 	}
 	term := r.leadership.Term()
-	for _, name := range sortedNames(snapshot.published.configMaps) {
-		cm := snapshot.published.configMaps[name]
-		if cm.fencedTerm != term || cm.object.Labels[v1alpha1.LabelPool] != pool.Name {
+	for _, name := range sortedNames(snapshot.Published.ConfigMaps) {
+		cm := snapshot.Published.ConfigMaps[name]
+		if cm.FencedTerm != term || cm.Object.Labels[v1alpha1.LabelPool] != pool.Name {
 			if err := r.writeConfigMap(ctx, pool, cm, state); err != nil {
 				return err
 			}
-			snapshot.published.configMaps[name] = state.configMaps[name]
+			snapshot.Published.ConfigMaps[name] = state.configMaps[name]
 		}
 	}
 	state.ensuredTerm = term
@@ -51,7 +51,7 @@ func (r *reconciler) mayLackConfigMaps(pool *v1alpha1.WorkerPool, state *localSt
 	return pool.Spec.Config.Layout == v1alpha1.LayoutPerWorker && state.ensuredTerm != r.leadership.Term()
 }
 
-func sortedNames(configMaps map[string]*configMap) []string {
+func sortedNames(configMaps map[string]*ConfigMap) []string {
 	names := make([]string, 0, len(configMaps))
 	for name := range configMaps {
 		names = append(names, name)
@@ -61,35 +61,35 @@ func sortedNames(configMaps map[string]*configMap) []string {
 }
 
 // restoreConfig publishes the stored revisions, in place of what is gone or was changed by another writer.
-func (r *reconciler) restoreConfig(ctx context.Context, pool *v1alpha1.WorkerPool, snapshot *poolSnapshot, state *localState) error {
-	config := snapshot.rebuildConfig(pool)
-	if pool.Spec.Config.Layout == v1alpha1.LayoutPerWorker && len(config.file.Workers) == 0 {
+func (r *reconciler) restoreConfig(ctx context.Context, pool *v1alpha1.WorkerPool, snapshot *Snapshot, state *localState) error {
+	config := snapshot.RebuildConfig(pool)
+	if pool.Spec.Config.Layout == v1alpha1.LayoutPerWorker && len(config.File.Workers) == 0 {
 		return nil // no worker can have one
 	}
-	configMaps := splitPerWorker(pool, config)
-	if err := r.createPlaceholders(ctx, pool, configMaps, snapshot.published.configMaps); err != nil {
+	configMaps := SplitPerWorker(pool, config)
+	if err := r.createPlaceholders(ctx, pool, configMaps, snapshot.Published.ConfigMaps); err != nil {
 		return err
 	}
-	restored := publishedConfig{configMaps: map[string]*configMap{}, ledger: codec.Ledger{}}
+	restored := Published{ConfigMaps: map[string]*ConfigMap{}, Ledger: codec.Ledger{}}
 	for _, name := range sortedNames(configMaps) {
 		if err := r.writeConfigMap(ctx, pool, configMaps[name], state); err != nil {
 			return err
 		}
-		restored.add(state.configMaps[name], true)
+		restored.Add(state.configMaps[name], true)
 	}
-	if len(snapshot.history) > 0 {
+	if len(snapshot.History) > 0 {
 		state.events = append(state.events, pendingEvent{reason: "ConfigRestored",
 			message: "the config was deleted, or changed by another client, and was restored from the kept revisions"})
 	}
-	snapshot.published = restored
+	snapshot.Published = restored
 	return nil
 }
 
 // restoreMissing publishes the stored revisions for workers whose own ConfigMap is missing. If it was deleted, they may hold its jobs. If
 // it has yet to be created, this is harmless: the worker gets an empty list, and its jobs when it has acknowledged that.
-func (r *reconciler) restoreMissing(ctx context.Context, pool *v1alpha1.WorkerPool, snapshot *poolSnapshot, state *localState) error {
-	missing := splitPerWorker(pool, snapshot.rebuildConfig(pool))
-	for name := range snapshot.published.configMaps {
+func (r *reconciler) restoreMissing(ctx context.Context, pool *v1alpha1.WorkerPool, snapshot *Snapshot, state *localState) error {
+	missing := SplitPerWorker(pool, snapshot.RebuildConfig(pool))
+	for name := range snapshot.Published.ConfigMaps {
 		delete(missing, name)
 	}
 	if err := r.createPlaceholders(ctx, pool, missing, nil); err != nil {
@@ -99,52 +99,52 @@ func (r *reconciler) restoreMissing(ctx context.Context, pool *v1alpha1.WorkerPo
 		if err := r.writeConfigMap(ctx, pool, missing[name], state); err != nil {
 			return err
 		}
-		snapshot.published.add(state.configMaps[name], true)
+		snapshot.Published.Add(state.configMaps[name], true)
 	}
 	return nil
 }
 
 // createPlaceholders creates all missing ConfigMaps before the first one is restored, so that a leader that dies in between leaves no part
 // of the config that looks complete.
-func (r *reconciler) createPlaceholders(ctx context.Context, pool *v1alpha1.WorkerPool, configMaps, existing map[string]*configMap) error {
+func (r *reconciler) createPlaceholders(ctx context.Context, pool *v1alpha1.WorkerPool, configMaps, existing map[string]*ConfigMap) error {
 	for _, name := range sortedNames(configMaps) {
 		cm := configMaps[name]
 		switch old := existing[name]; {
 		case old != nil:
-			cm.object = old.object
-		case len(configMaps) > 1 || cm.grantsJobs():
-			object := placeholder(pool, name, false)
+			cm.Object = old.Object
+		case len(configMaps) > 1 || cm.GrantsJobs():
+			object := Placeholder(pool, name, false)
 			if err := r.client.Create(ctx, object); err != nil {
 				return fmt.Errorf("create ConfigMap %q: %w", name, asConflict(err, name))
 			}
-			cm.object = object
+			cm.Object = object
 		default:
-			cm.object = newConfigMap(pool, name).object
+			cm.Object = NewConfigMap(pool, name).Object
 		}
 	}
 	return nil
 }
 
 // writeConfigMap stores a ConfigMap unless it has changed since it was read.
-func (r *reconciler) writeConfigMap(ctx context.Context, pool *v1alpha1.WorkerPool, cm *configMap, state *localState) error {
-	term, fence := r.leadership.Term(), cm.fence()
-	if cached := state.configMaps[cm.object.Name]; cached == nil || cached.fencedTerm != term {
-		if !isPlausible(fence) {
-			state.addNumberIgnored("the annotation %s of ConfigMap %q was set to %d", v1alpha1.AnnotationFence, cm.object.Name, fence)
+func (r *reconciler) writeConfigMap(ctx context.Context, pool *v1alpha1.WorkerPool, cm *ConfigMap, state *localState) error {
+	term, fence := r.leadership.Term(), cm.Fence()
+	if cached := state.configMaps[cm.Object.Name]; cached == nil || cached.FencedTerm != term {
+		if !IsPlausible(fence) {
+			state.addNumberIgnored("the annotation %s of ConfigMap %q was set to %d", v1alpha1.AnnotationFence, cm.Object.Name, fence)
 		}
-		fence = nextFence(fence)
+		fence = NextFence(fence)
 	}
-	object, problem := cm.render(pool, fence)
+	object, problem := cm.Render(pool, fence)
 	if problem != nil {
-		return fmt.Errorf("write ConfigMap %q: %s", cm.object.Name, problem.message)
+		return fmt.Errorf("write ConfigMap %q: %s", cm.Object.Name, problem.Message)
 	}
-	if err := r.storeConfigMap(ctx, pool, object, cm.grantsJobs()); err != nil {
-		delete(state.configMaps, cm.object.Name)
-		return fmt.Errorf("write ConfigMap %q: %w", cm.object.Name, asConflict(err, object.Name))
+	if err := r.storeConfigMap(ctx, pool, object, cm.GrantsJobs()); err != nil {
+		delete(state.configMaps, cm.Object.Name)
+		return fmt.Errorf("write ConfigMap %q: %w", cm.Object.Name, asConflict(err, object.Name))
 	}
 	object.ManagedFields = nil // unused, and longer than the rest
-	stored := parseConfigMap(object, pool.Spec.Config.Key)
-	stored.fencedTerm = term
+	stored := ParseConfigMap(object, pool.Spec.Config.Key)
+	stored.FencedTerm = term
 	state.configMaps[object.Name] = stored
 	return nil
 }
@@ -158,7 +158,7 @@ func (r *reconciler) storeConfigMap(ctx context.Context, pool *v1alpha1.WorkerPo
 	case !grantsJobs:
 		return r.client.Create(ctx, object)
 	}
-	created := placeholder(pool, object.Name, true)
+	created := Placeholder(pool, object.Name, true)
 	if err := r.client.Create(ctx, created); err != nil {
 		return err
 	}

@@ -84,9 +84,9 @@ func perWorkerPool() *v1alpha1.WorkerPool {
 }
 
 // grantingConfigMap returns the ConfigMap that gives a worker a job.
-func grantingConfigMap(pool *v1alpha1.WorkerPool, worker string, version int64) *configMap {
-	cm := newConfigMap(pool, pool.ConfigNameOf(worker))
-	cm.file = codec.File{Version: version, Workers: []codec.FileEntry{{Worker: worker, Version: version, Jobs: []string{"j00"}}}}
+func grantingConfigMap(pool *v1alpha1.WorkerPool, worker string, version int64) *ConfigMap {
+	cm := NewConfigMap(pool, pool.ConfigNameOf(worker))
+	cm.File = codec.File{Version: version, Workers: []codec.FileEntry{{Worker: worker, Version: version, Jobs: []string{"j00"}}}}
 	return cm
 }
 
@@ -97,35 +97,35 @@ func TestLateCreateGrantsNothing(t *testing.T) {
 	if err := former.writeConfigMap(t.Context(), pool, grantingConfigMap(pool, "w-0", 7), newLocalState("pool")); err != nil {
 		t.Fatal(err)
 	}
-	if written := parseConfigMap(server.getConfigMap(t, "w-config-w-0"), "config.yml"); written.modified || len(written.file.Workers) != 1 ||
-		written.file.Version != 7 {
+	if written := ParseConfigMap(server.getConfigMap(t, "w-config-w-0"), "config.yml"); written.Modified || len(written.File.Workers) != 1 ||
+		written.File.Version != 7 {
 		t.Errorf("stored %+v", written)
 	}
 	if len(server.created) != 1 || len(server.created[0].Data) > 0 {
 		t.Fatalf("created %+v", server.created)
 	}
-	late := parseConfigMap(server.created[0], "config.yml")
-	if late.modified || late.grantsJobs() || late.file.Version != 0 {
+	late := ParseConfigMap(server.created[0], "config.yml")
+	if late.Modified || late.GrantsJobs() || late.File.Version != 0 {
 		t.Errorf("a late Create says %+v", late)
 	}
 	assertLateUpdateIsRefused(t, pool, server.created[0], late)
 }
 
 // assertLateUpdateIsRefused lets the next leader take over a ConfigMap. From then on the Update that would follow is refused.
-func assertLateUpdateIsRefused(t *testing.T, pool *v1alpha1.WorkerPool, created *corev1.ConfigMap, late *configMap) {
+func assertLateUpdateIsRefused(t *testing.T, pool *v1alpha1.WorkerPool, created *corev1.ConfigMap, late *ConfigMap) {
 	t.Helper()
 	next := newStore(t, created)
 	stale := created.DeepCopy()
 	stale.ResourceVersion = next.getConfigMap(t, stale.Name).ResourceVersion
 	leader := newLeadingReconciler(next, next, 2)
 	config, refused, err := leader.readPublished(t.Context(), pool, leader.stateFor(pool))
-	if err != nil || refused != nil || config.modified || len(config.entries) > 0 {
+	if err != nil || refused != nil || config.Modified || len(config.Entries) > 0 {
 		t.Fatalf("found %+v, %v, %v", config, refused, err)
 	}
-	if err := leader.ensureConfig(t.Context(), pool, &poolSnapshot{published: config}); err != nil {
+	if err := leader.ensureConfig(t.Context(), pool, &Snapshot{Published: config}); err != nil {
 		t.Fatal(err)
 	}
-	late.object, late.file = stale, grantingConfigMap(pool, "w-0", 7).file
+	late.Object, late.File = stale, grantingConfigMap(pool, "w-0", 7).File
 	if err := (&reconciler{client: next, leadership: fixedTerm(1)}).writeConfigMap(t.Context(), pool, late,
 		newLocalState("pool")); !apierrors.IsConflict(err) {
 		t.Errorf("the former leader writes: %v", err)
@@ -138,7 +138,7 @@ func TestHalfRestoredConfigIsRestoredAgain(t *testing.T) {
 	for _, layout := range []v1alpha1.ConfigLayout{v1alpha1.LayoutPerWorker, v1alpha1.LayoutShared} {
 		pool := perWorkerPool()
 		pool.Spec.Config.Layout = layout
-		revision := storedRevision{number: 1, data: codec.Revision{Version: 1, Workers: []codec.RevisionShare{
+		revision := StoredRevision{Number: 1, Data: codec.Revision{Version: 1, Workers: []codec.RevisionShare{
 			{Worker: "w-0", Ordinal: 0, Version: 1, Jobs: []string{"j00", "j01"}},
 			{Worker: "w-1", Ordinal: 1, Version: 1, Jobs: []string{"j02", "j03"}},
 		}}}
@@ -163,7 +163,7 @@ func TestHalfRestoredConfigIsRestoredAgain(t *testing.T) {
 				t.Fatal(err)
 			}
 			heldJobs := map[string][]string{}
-			for _, record := range config.records(poolWorkload{kind: v1alpha1.WorkloadDeployment}) {
+			for _, record := range config.Records(Workload{Kind: v1alpha1.WorkloadDeployment}) {
 				heldJobs[record.Worker] = record.MayHold()
 			}
 			if !slices.Equal(heldJobs["w-0"], []string{"j00", "j01"}) || !slices.Equal(heldJobs["w-1"], []string{"j02", "j03"}) {
@@ -186,7 +186,7 @@ func ensureConfigAs(t *testing.T, server *fakeStore, pool *v1alpha1.WorkerPool, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	return r.ensureConfig(t.Context(), pool, &poolSnapshot{published: config})
+	return r.ensureConfig(t.Context(), pool, &Snapshot{Published: config})
 }
 
 // A leader is elected while its cache lacks the last ConfigMap and revision of the former leader.
@@ -196,7 +196,7 @@ func TestTermBeginsWithStoredObjects(t *testing.T) {
 		pool.Spec.Config.Layout = layout
 		server := newStore(t)
 		former := &reconciler{client: server, leadership: fixedTerm(1)}
-		kept := former.storeRevision(t.Context(), pool, storedRevision{number: 1, data: codec.Revision{Version: 1}}, newLocalState("pool"))
+		kept := former.storeRevision(t.Context(), pool, StoredRevision{Number: 1, Data: codec.Revision{Version: 1}}, newLocalState("pool"))
 		if err := errors.Join(kept, former.writeConfigMap(t.Context(), pool, grantingConfigMap(pool, "w-0", 1),
 			newLocalState("pool"))); err != nil {
 			t.Fatal(err)
@@ -224,15 +224,15 @@ func ensureStoredConfig(t *testing.T, r *reconciler, pool *v1alpha1.WorkerPool, 
 	t.Helper()
 	state := r.stateFor(pool)
 	config, refused, err := r.readPublished(t.Context(), pool, state)
-	if err != nil || refused != nil || len(config.entries) != 1 || !slices.Equal(config.entries[0].Jobs, []string{"j00"}) {
-		t.Fatalf("found %+v, %v, %v", config.entries, refused, err)
+	if err != nil || refused != nil || len(config.Entries) != 1 || !slices.Equal(config.Entries[0].Jobs, []string{"j00"}) {
+		t.Fatalf("found %+v, %v, %v", config.Entries, refused, err)
 	}
 	history, err := r.readHistory(t.Context(), pool, state, true)
 	if err != nil || len(history) != 1 {
 		t.Fatalf("history %v, %v", history, err)
 	}
 	r.client = server
-	if err := r.ensureConfig(t.Context(), pool, &poolSnapshot{published: config, history: history}); err != nil {
+	if err := r.ensureConfig(t.Context(), pool, &Snapshot{Published: config, History: history}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -241,7 +241,7 @@ func ensureStoredConfig(t *testing.T, r *reconciler, pool *v1alpha1.WorkerPool, 
 func TestLostConfigIsRebuiltFromStoredRevisions(t *testing.T) {
 	pool, server := perWorkerPool(), newStore(t)
 	pool.Spec.Config.Layout = v1alpha1.LayoutShared
-	newest := storedRevision{number: 2, data: codec.Revision{Version: 3,
+	newest := StoredRevision{Number: 2, Data: codec.Revision{Version: 3,
 		Workers: []codec.RevisionShare{{Worker: "w-0", Version: 3, Jobs: []string{"j00"}}}}}
 	if err := (&reconciler{client: server, leadership: fixedTerm(1)}).storeRevision(t.Context(), pool, newest,
 		newLocalState("pool")); err != nil {
@@ -250,9 +250,9 @@ func TestLostConfigIsRebuiltFromStoredRevisions(t *testing.T) {
 	if err := ensureConfigAs(t, server, pool, 2); err != nil { // with an empty history
 		t.Fatal(err)
 	}
-	restored := parseConfigMap(server.getConfigMap(t, pool.ConfigName()), "config.yml")
-	if records := restored.ledger.Records(restored.file); len(records) != 1 || !slices.Equal(records[0].MayHold(), []string{"j00"}) {
-		t.Errorf("restored %+v", restored.file)
+	restored := ParseConfigMap(server.getConfigMap(t, pool.ConfigName()), "config.yml")
+	if records := restored.Ledger.Records(restored.File); len(records) != 1 || !slices.Equal(records[0].MayHold(), []string{"j00"}) {
+		t.Errorf("restored %+v", restored.File)
 	}
 }
 
@@ -269,15 +269,15 @@ func TestRevisionsOfAnotherPoolAreNotRead(t *testing.T) {
 
 func TestConfigMapGrantsJobs(t *testing.T) {
 	for reason, c := range map[string]struct {
-		sheet configMap
+		sheet ConfigMap
 		want  bool
 	}{
-		"nothing":         {configMap{}, false},
-		"an empty list":   {configMap{file: codec.File{Workers: []codec.FileEntry{{Worker: "w-0"}}}, ledger: codec.Ledger{"w-0": {}}}, false},
-		"a job":           {configMap{file: codec.File{Workers: []codec.FileEntry{{Worker: "w-0", Jobs: []string{"a"}}}}}, true},
-		"an earlier list": {configMap{ledger: codec.Ledger{"w-0": {Earlier: []assign.ListVersion{{Version: 1, Jobs: []string{"a"}}}}}}, true},
+		"nothing":         {ConfigMap{}, false},
+		"an empty list":   {ConfigMap{File: codec.File{Workers: []codec.FileEntry{{Worker: "w-0"}}}, Ledger: codec.Ledger{"w-0": {}}}, false},
+		"a job":           {ConfigMap{File: codec.File{Workers: []codec.FileEntry{{Worker: "w-0", Jobs: []string{"a"}}}}}, true},
+		"an earlier list": {ConfigMap{Ledger: codec.Ledger{"w-0": {Earlier: []assign.ListVersion{{Version: 1, Jobs: []string{"a"}}}}}}, true},
 	} {
-		if got := c.sheet.grantsJobs(); got != c.want {
+		if got := c.sheet.GrantsJobs(); got != c.want {
 			t.Errorf("%s: %t", reason, got)
 		}
 	}

@@ -10,11 +10,11 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/pool/assign"
 )
 
-// eviction is a pod to evict, with the reason and the version of the list that its successor starts with.
-type eviction struct {
-	pod         *corev1.Pod
-	reason      string
-	listVersion int64
+// Eviction is a pod to evict, with the reason and the version of the list that its successor starts with.
+type Eviction struct {
+	Pod         *corev1.Pod
+	Reason      string
+	ListVersion int64
 }
 
 // planEvictions replaces pods that cannot be updated otherwise: those that lose jobs first, and only as many at a time as may be
@@ -43,7 +43,7 @@ func (p *planner) planEvictions() {
 
 // planReplacement evicts a pod if it must go and enough others are ready. A pod that is not ready does not count.
 func (p *planner) planReplacement(record assign.Record, pod *corev1.Pod, allowed *int) {
-	if p.clocks.leases[record.Worker].mayStillRun(pod) {
+	if p.clocks.Leases[record.Worker].MayStillRun(pod) {
 		return // another pod would have to wait as well
 	}
 	reason := p.replaceReason(record, pod)
@@ -56,13 +56,13 @@ func (p *planner) planReplacement(record assign.Record, pod *corev1.Pod, allowed
 	if pod.DeletionTimestamp != nil {
 		return
 	}
-	if ready, _ := podReadiness(pod); ready {
+	if ready, _ := PodReadiness(pod); ready {
 		if *allowed <= 0 {
 			return
 		}
 		*allowed--
 	}
-	p.Evictions = append(p.Evictions, eviction{pod, reason, record.Lists[len(record.Lists)-1].Version})
+	p.Evictions = append(p.Evictions, Eviction{pod, reason, record.Lists[len(record.Lists)-1].Version})
 }
 
 // replaceReason returns why a pod has to be replaced, or "". A pod created after its list was published is not replaced again if it does
@@ -99,9 +99,9 @@ func (p *planner) planScale() {
 	if p.pool.Spec.Replicas == nil || p.Paused {
 		return
 	}
-	wanted, current := int(*p.pool.Spec.Replicas), p.snapshot.workload.replicas
+	wanted, current := int(*p.pool.Spec.Replicas), p.snapshot.Workload.Replicas
 	if wanted < current {
-		wanted = max(wanted, p.heldOrdinalsEnd()-p.snapshot.workload.firstOrdinal)
+		wanted = max(wanted, p.heldOrdinalsEnd()-p.snapshot.Workload.FirstOrdinal)
 	}
 	if wanted != current && (wanted > current || p.NewRevision == nil && len(p.ConfigMaps) == 0) {
 		p.ScaleTo = new(int32(wanted))
@@ -117,8 +117,8 @@ func (p *planner) heldOrdinalsEnd() int {
 			highest = max(highest, record.Ordinal+1)
 		}
 	}
-	if p.snapshot.workload.usesSlots() && highest > int(*p.pool.Spec.Replicas) {
-		return p.snapshot.workload.replicas
+	if p.snapshot.Workload.usesSlots() && highest > int(*p.pool.Spec.Replicas) {
+		return p.snapshot.Workload.Replicas
 	}
 	return highest
 }
@@ -126,16 +126,16 @@ func (p *planner) heldOrdinalsEnd() int {
 // planCleanup discards revisions that are neither needed nor within the history limit.
 func (p *planner) planCleanup() {
 	keep := int(p.pool.Spec.RevisionHistoryLimit) + 1 // and the newest one
-	obsolete := p.snapshot.history[:max(0, len(p.snapshot.history)-keep)]
+	obsolete := p.snapshot.History[:max(0, len(p.snapshot.History)-keep)]
 	for _, revision := range obsolete {
-		if revision.number < p.pool.Status.ConvergedRevision && revision.number != p.pool.Spec.RollbackTo {
+		if revision.Number < p.pool.Status.ConvergedRevision && revision.Number != p.pool.Spec.RollbackTo {
 			p.ObsoleteRevisions = append(p.ObsoleteRevisions, revision)
 		}
 	}
 }
 
-func selectorString(w poolWorkload) string {
-	selector, err := metav1.LabelSelectorAsSelector(w.selector)
+func selectorString(w Workload) string {
+	selector, err := metav1.LabelSelectorAsSelector(w.Selector)
 	if err != nil {
 		return ""
 	}

@@ -284,19 +284,19 @@ func (c *fakeCluster) loadFile(p *fakeWorker) {
 }
 
 // observeLeases records the Leases of workers whose pod is gone, as a leader would.
-func (c *fakeCluster) observeLeases(snapshot poolSnapshot, clocks *clocks) {
-	observed := workerMap[leaseObservation](nil)
-	for _, worker := range snapshot.goneHolders(clocks) {
-		obs := leaseObservation{checkedAt: c.now}
+func (c *fakeCluster) observeLeases(snapshot Snapshot, clocks *Clocks) {
+	observed := WorkerMap[LeaseObservation](nil)
+	for _, worker := range snapshot.GoneHolders(clocks) {
+		obs := LeaseObservation{CheckedAt: c.now}
 		if workerLease := c.leases[worker]; workerLease != nil {
-			obs = clocks.leases[worker].merge(leaseObservation{
-				resourceVersion: strconv.Itoa(workerLease.resourceVersion), holderUID: string(workerLease.holder), duration: leaseDuration,
-				observedSince: c.now, checkedAt: c.now,
+			obs = clocks.Leases[worker].Merge(LeaseObservation{
+				ResourceVersion: strconv.Itoa(workerLease.resourceVersion), HolderUID: string(workerLease.holder), Duration: leaseDuration,
+				ObservedSince: c.now, CheckedAt: c.now,
 			})
 		}
-		observed.set(worker, obs)
+		observed.Set(worker, obs)
 	}
-	clocks.leases = observed
+	clocks.Leases = observed
 }
 
 // syncFile updates the file and the annotation of a pod.
@@ -382,13 +382,13 @@ func (c *fakeCluster) asDeployment() *fakeCluster {
 }
 
 // workload returns the current StatefulSet or Deployment.
-func (c *fakeCluster) workload() poolWorkload {
-	w := poolWorkload{kind: c.pool.Spec.Workers.Kind, replicas: c.replicas, selector: &metav1.LabelSelector{},
-		specObserved: len(c.pendingCreates) == 0}
+func (c *fakeCluster) workload() Workload {
+	w := Workload{Kind: c.pool.Spec.Workers.Kind, Replicas: c.replicas, Selector: &metav1.LabelSelector{},
+		SpecObserved: len(c.pendingCreates) == 0}
 	meta := metav1.ObjectMeta{Name: "w", Namespace: "sim", UID: types.UID(fmt.Sprintf("set-%d", c.setIncarnation))}
-	w.object = &appsv1.StatefulSet{ObjectMeta: meta}
+	w.Object = &appsv1.StatefulSet{ObjectMeta: meta}
 	if c.usesSlots() {
-		w.object = &appsv1.Deployment{ObjectMeta: meta}
+		w.Object = &appsv1.Deployment{ObjectMeta: meta}
 	}
 	return w
 }
@@ -398,7 +398,7 @@ func (c *fakeCluster) ownerReferences() []metav1.OwnerReference {
 	if c.usesSlots() {
 		return []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "w-abc", UID: "set", Controller: new(true)}}
 	}
-	return []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "w", UID: c.workload().object.GetUID(),
+	return []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "w", UID: c.workload().Object.GetUID(),
 		Controller: new(true)}}
 }
 
@@ -421,7 +421,7 @@ func (c *fakeCluster) orphanPods() {
 
 // adoptPod simulates a StatefulSet that adopts pods with its labels and no owner.
 func (c *fakeCluster) adoptPod(name string) {
-	if p := c.pods[name]; p != nil && !c.usesSlots() && c.workload().doesNotOwn(p.pod) {
+	if p := c.pods[name]; p != nil && !c.usesSlots() && c.workload().DoesNotOwn(p.pod) {
 		p.pod = p.pod.DeepCopy()
 		p.pod.OwnerReferences = c.ownerReferences()
 		c.logf("adopt %s", name)
@@ -458,7 +458,7 @@ func (c *fakeCluster) ownedPods() []*corev1.Pod {
 	for _, name := range slices.Sorted(maps.Keys(c.pods)) {
 		pods = append(pods, c.pods[name].pod)
 	}
-	return slices.DeleteFunc(pods, c.workload().doesNotOwn)
+	return slices.DeleteFunc(pods, c.workload().DoesNotOwn)
 }
 
 // activePods returns the pods of the workload that are not terminating.
@@ -478,19 +478,19 @@ func (c *fakeCluster) podsWithNames(names []string) map[string]*corev1.Pod {
 }
 
 // observe returns what the leader sees; absence is verified as the reconciler does.
-func (c *fakeCluster) observe(l *leader) (snapshot poolSnapshot, err error) {
+func (c *fakeCluster) observe(l *leader) (snapshot Snapshot, err error) {
 	l.connect(c)
 	ctx := context.Background()
-	l.state.jobs = l.state.jobs.update(c.pool, nil)
-	snapshot = poolSnapshot{allPolled: true, jobs: l.state.jobs, workload: c.workload(), ackResponses: map[string]ack.Response{}}
-	if snapshot.history, err = l.readHistory(ctx, c.pool, l.state, false); err != nil {
+	l.state.jobs = l.state.jobs.Update(c.pool, nil)
+	snapshot = Snapshot{AllPolled: true, Jobs: l.state.jobs, Workload: c.workload(), AckResponses: map[string]ack.Response{}}
+	if snapshot.History, err = l.readHistory(ctx, c.pool, l.state, false); err != nil {
 		return snapshot, err
 	}
-	if snapshot.published, snapshot.problem, err = l.readPublished(ctx, c.pool, l.state); err != nil {
+	if snapshot.Published, snapshot.Problem, err = l.readPublished(ctx, c.pool, l.state); err != nil {
 		return snapshot, err
 	}
 	if l.mayLackConfigMaps(c.pool, l.state) {
-		if snapshot.history, err = l.readHistory(ctx, c.pool, l.state, true); err != nil {
+		if snapshot.History, err = l.readHistory(ctx, c.pool, l.state, true); err != nil {
 			return snapshot, err
 		}
 	}
@@ -498,19 +498,19 @@ func (c *fakeCluster) observe(l *leader) (snapshot poolSnapshot, err error) {
 	return snapshot, nil
 }
 
-func (c *fakeCluster) observePods(l *leader, snapshot *poolSnapshot) {
-	if snapshot.pods = c.ownedPods(); l.cachedPods != nil {
-		snapshot.pods = l.cachedPods
+func (c *fakeCluster) observePods(l *leader, snapshot *Snapshot) {
+	if snapshot.Pods = c.ownedPods(); l.cachedPods != nil {
+		snapshot.Pods = l.cachedPods
 	}
-	if snapshot.needsLiveRead(c.pool, &l.state.clocks) {
-		snapshot.pods, snapshot.podsVerified = c.ownedPods(), true
-		snapshot.classifyAbsent(c.podsWithNames(snapshot.absentWorkers()))
-		snapshot.recordPods(&l.state.clocks)
+	if snapshot.NeedsLiveRead(c.pool, &l.state.clocks) {
+		snapshot.Pods, snapshot.PodsVerified = c.ownedPods(), true
+		snapshot.ClassifyAbsent(c.podsWithNames(snapshot.AbsentWorkers()))
+		snapshot.RecordPods(&l.state.clocks)
 	}
 	c.observeLeases(*snapshot, &l.state.clocks)
-	for _, target := range snapshot.ackTargets(c.pool) {
+	for _, target := range snapshot.AckTargets(c.pool) {
 		if p := c.pods[target.Worker]; p != nil && !p.silent {
-			snapshot.ackResponses[target.Worker] = p.response
+			snapshot.AckResponses[target.Worker] = p.response
 		}
 	}
 }
@@ -526,8 +526,8 @@ func (c *fakeCluster) decide(l *leader) (Plan, bool) {
 		return Plan{}, false
 	}
 	before := fmt.Sprintf("%+v", l.state.clocks)
-	next := plan(c.pool, snapshot, l.state.clocks, c.now)
-	if again := plan(c.pool, snapshot, l.state.clocks, c.now); !reflect.DeepEqual(again, next) || fmt.Sprintf("%+v", l.state.clocks) != before {
+	next := For(c.pool, snapshot, l.state.clocks, c.now)
+	if again := For(c.pool, snapshot, l.state.clocks, c.now); !reflect.DeepEqual(again, next) || fmt.Sprintf("%+v", l.state.clocks) != before {
 		panic(fmt.Sprintf("planning again gives another plan, or has changed the clocks:\n%+v\n%+v", next, again))
 	}
 	l.state.follow(next)
@@ -580,29 +580,29 @@ func (l *leader) ifAlive(write func()) func() error {
 
 func (c *fakeCluster) logWrites(l *leader, plan Plan) {
 	if plan.NewRevision != nil {
-		c.logf("revision %d of term %d", plan.NewRevision.number, l.term)
+		c.logf("revision %d of term %d", plan.NewRevision.Number, l.term)
 	}
 	for _, s := range plan.ConfigMaps {
-		c.logf("term %d writes version %d of %s", l.term, s.file.Version, s.object.Name)
+		c.logf("term %d writes version %d of %s", l.term, s.File.Version, s.Object.Name)
 	}
 }
 
-func (c *fakeCluster) patchPod(n nudge) {
-	if p := c.pods[n.pod.Name]; p != nil && p.pod.UID == n.pod.UID {
+func (c *fakeCluster) patchPod(n Nudge) {
+	if p := c.pods[n.Pod.Name]; p != nil && p.pod.UID == n.Pod.UID {
 		p.pod = p.pod.DeepCopy()
-		for key, value := range n.annotations {
+		for key, value := range n.Annotations {
 			metav1.SetMetaDataAnnotation(&p.pod.ObjectMeta, key, value)
 		}
-		for key, value := range n.labels {
+		for key, value := range n.Labels {
 			metav1.SetMetaDataLabel(&p.pod.ObjectMeta, key, value)
 		}
 	}
 }
 
-func (c *fakeCluster) evictPod(l *leader, e eviction) {
-	if p := c.pods[e.pod.Name]; p != nil && p.pod.UID == e.pod.UID {
-		c.terminatePod(e.pod.Name)
-		l.state.clocks.observedPods.set(e.pod.Name, podObservation{e.listVersion, string(e.pod.UID)})
+func (c *fakeCluster) evictPod(l *leader, e Eviction) {
+	if p := c.pods[e.Pod.Name]; p != nil && p.pod.UID == e.Pod.UID {
+		c.terminatePod(e.Pod.Name)
+		l.state.clocks.ObservedPods.Set(e.Pod.Name, PodObservation{e.ListVersion, string(e.Pod.UID)})
 	}
 }
 
@@ -617,7 +617,7 @@ func (c *fakeCluster) reconcile(l *leader, writes int) (Plan, bool) {
 		return Plan{}, false
 	}
 	lived := c.apply(l, plan)
-	if lived && plan.isIdle() {
+	if lived && plan.IsIdle() {
 		l.state.compact()
 	}
 	return plan, lived
@@ -661,7 +661,7 @@ func (c *fakeCluster) healPod(t testingT, name string) {
 		return
 	}
 	p.silent = false
-	if ready, _ := podReadiness(p.pod); !ready {
+	if ready, _ := PodReadiness(p.pod); !ready {
 		p.setReady(true, c.now)
 	}
 	c.syncFile(p)

@@ -32,7 +32,7 @@ func (r *reconciler) listRevisions(ctx context.Context, pool *v1alpha1.WorkerPoo
 
 // readHistory returns the stored revisions of a pool, by number. The newest one keeps its index. The lists of the others are read only if
 // needed: for the revision that the pool is pinned to and, past the cache, for those from which a lost config is restored.
-func (r *reconciler) readHistory(ctx context.Context, pool *v1alpha1.WorkerPool, state *localState, live bool) ([]storedRevision, error) {
+func (r *reconciler) readHistory(ctx context.Context, pool *v1alpha1.WorkerPool, state *localState, live bool) ([]StoredRevision, error) {
 	items, err := r.listRevisions(ctx, pool, live)
 	if err != nil {
 		return nil, err
@@ -43,9 +43,9 @@ func (r *reconciler) readHistory(ctx context.Context, pool *v1alpha1.WorkerPool,
 // parseRevisions reads the revisions that are not in memory.
 func (r *reconciler) parseRevisions(
 	ctx context.Context, pool *v1alpha1.WorkerPool, state *localState, items []appsv1.ControllerRevision, live bool,
-) (history []storedRevision, err error) {
+) (history []StoredRevision, err error) {
 	cached := state.newestRevision
-	if cached != nil && !isPlausible(cached.number) {
+	if cached != nil && !IsPlausible(cached.Number) {
 		cached = nil
 	}
 	items = unreadRevisions(items, cached)
@@ -53,9 +53,9 @@ func (r *reconciler) parseRevisions(
 	if len(items) > 0 {
 		newest = items[len(items)-1].Revision
 	}
-	cachedIsNewest := cached != nil && cached.number > newest
+	cachedIsNewest := cached != nil && cached.Number > newest
 	if cachedIsNewest {
-		newest = cached.number
+		newest = cached.Number
 	}
 	state.sanitizeStatus(pool, newest)
 	reader := revisionReader{lock: r.revisionLock, state: state}
@@ -69,19 +69,19 @@ func (r *reconciler) parseRevisions(
 	}
 	switch {
 	case cachedIsNewest:
-		cached.buildIndex()
+		cached.BuildIndex()
 		return append(history, *cached), nil
 	case len(history) > 0:
 		state.newestRevision = &history[len(history)-1]
-		state.newestRevision.buildIndex()
+		state.newestRevision.BuildIndex()
 	}
 	return history, nil
 }
 
 // unreadRevisions returns the revisions to read, by number: those that are plausible and not in memory.
-func unreadRevisions(items []appsv1.ControllerRevision, cached *storedRevision) []appsv1.ControllerRevision {
+func unreadRevisions(items []appsv1.ControllerRevision, cached *StoredRevision) []appsv1.ControllerRevision {
 	items = slices.DeleteFunc(items, func(object appsv1.ControllerRevision) bool {
-		return !isPlausible(object.Revision) || cached != nil && cached.uid == object.UID
+		return !IsPlausible(object.Revision) || cached != nil && cached.Uid == object.UID
 	})
 	slices.SortFunc(items, func(a, b appsv1.ControllerRevision) int { return cmp.Compare(a.Revision, b.Revision) })
 	return items
@@ -108,11 +108,11 @@ type revisionReader struct {
 }
 
 // read reads a revision, without its lists unless they are needed.
-func (r *revisionReader) read(ctx context.Context, object *appsv1.ControllerRevision, withLists bool) (storedRevision, error) {
-	revision := storedRevision{number: object.Revision, uid: object.UID, name: object.Name}
+func (r *revisionReader) read(ctx context.Context, object *appsv1.ControllerRevision, withLists bool) (StoredRevision, error) {
+	revision := StoredRevision{Number: object.Revision, Uid: object.UID, Name: object.Name}
 	raw, err := codec.DecompressRevision(object.Data.Raw)
 	if err != nil {
-		return revision, kit.Terminal(fmt.Errorf("read ControllerRevision %q: %w", revision.name, err))
+		return revision, kit.Terminal(fmt.Errorf("read ControllerRevision %q: %w", revision.Name, err))
 	}
 	if withLists {
 		r.totalSize += len(raw)
@@ -127,12 +127,12 @@ func (r *revisionReader) read(ctx context.Context, object *appsv1.ControllerRevi
 			return revision, err
 		}
 	}
-	if revision.data, err = codec.UnmarshalRevision(raw); err != nil {
-		return revision, kit.Terminal(fmt.Errorf("read ControllerRevision %q: %w", revision.name, err))
+	if revision.Data, err = codec.UnmarshalRevision(raw); err != nil {
+		return revision, kit.Terminal(fmt.Errorf("read ControllerRevision %q: %w", revision.Name, err))
 	}
-	revision.sanitized = !sanitizeRevision(&revision.data)
+	revision.Sanitized = !SanitizeRevision(&revision.Data)
 	if !withLists {
-		revision.compactLists()
+		revision.CompactLists()
 	}
 	return revision, nil
 }
@@ -164,39 +164,39 @@ func (t revisionLock) release(state *localState) {
 }
 
 // storeRevision stores a revision.
-func (r *reconciler) storeRevision(ctx context.Context, pool *v1alpha1.WorkerPool, revision storedRevision, state *localState) error {
-	data := revision.encoded
+func (r *reconciler) storeRevision(ctx context.Context, pool *v1alpha1.WorkerPool, revision StoredRevision, state *localState) error {
+	data := revision.Encoded
 	if data == nil {
 		var err error
-		if data, err = revision.data.Encode(); err != nil {
+		if data, err = revision.Data.Encode(); err != nil {
 			return err
 		}
 	}
 	object := &appsv1.ControllerRevision{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: pool.Namespace, Name: revisionName(pool, revision.number),
+			Namespace: pool.Namespace, Name: RevisionName(pool, revision.Number),
 			Labels: map[string]string{v1alpha1.LabelPool: pool.Name},
 			OwnerReferences: []metav1.OwnerReference{{
 				APIVersion: v1alpha1.GroupVersion.String(), Kind: "WorkerPool", Name: pool.Name, UID: pool.UID, Controller: new(true),
 			}},
 		},
-		Data: runtime.RawExtension{Raw: data}, Revision: revision.number,
+		Data: runtime.RawExtension{Raw: data}, Revision: revision.Number,
 	}
 	if err := r.client.Create(ctx, object); err != nil {
-		return fmt.Errorf("keep revision %d: %w", revision.number, asConflict(err, object.Name))
+		return fmt.Errorf("keep revision %d: %w", revision.Number, asConflict(err, object.Name))
 	}
-	revision.uid, revision.name = object.UID, object.Name
-	revision.encoded, revision.sanitized = nil, !sanitizeRevision(&revision.data)
+	revision.Uid, revision.Name = object.UID, object.Name
+	revision.Encoded, revision.Sanitized = nil, !SanitizeRevision(&revision.Data)
 	state.newestRevision = &revision
 	return nil
 }
 
 // deleteRevision deletes a revision unless it was replaced.
-func (r *reconciler) deleteRevision(ctx context.Context, pool *v1alpha1.WorkerPool, revision storedRevision) error {
-	object := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: pool.Namespace, Name: revision.name}}
-	err := r.client.Delete(ctx, object, client.Preconditions{UID: &revision.uid})
+func (r *reconciler) deleteRevision(ctx context.Context, pool *v1alpha1.WorkerPool, revision StoredRevision) error {
+	object := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: pool.Namespace, Name: revision.Name}}
+	err := r.client.Delete(ctx, object, client.Preconditions{UID: &revision.Uid})
 	if isIgnorable(err) {
 		return nil
 	}
-	return fmt.Errorf("discard revision %d: %w", revision.number, err)
+	return fmt.Errorf("discard revision %d: %w", revision.Number, err)
 }

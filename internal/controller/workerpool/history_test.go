@@ -25,14 +25,14 @@ func storeRevisions(t *testing.T, count, length int) (*reconciler, *v1alpha1.Wor
 			Version: int64(n), Workers: []codec.RevisionShare{{Worker: "w-0", Version: int64(n), Jobs: []string{fmt.Sprint("j", n)}}},
 			Unassigned: []string{strings.Repeat("x", length)},
 		}
-		if err := r.storeRevision(t.Context(), pool, storedRevision{number: int64(n), data: data}, newLocalState("pool")); err != nil {
+		if err := r.storeRevision(t.Context(), pool, StoredRevision{Number: int64(n), Data: data}, newLocalState("pool")); err != nil {
 			t.Fatal(err)
 		}
 	}
 	return r, pool
 }
 
-func readStoredRevisions(ctx context.Context, r *reconciler, pool *v1alpha1.WorkerPool, state *localState, live bool) ([]storedRevision,
+func readStoredRevisions(ctx context.Context, r *reconciler, pool *v1alpha1.WorkerPool, state *localState, live bool) ([]StoredRevision,
 	error) {
 	items, err := r.listRevisions(context.WithoutCancel(ctx), pool, true)
 	if err != nil {
@@ -42,10 +42,10 @@ func readStoredRevisions(ctx context.Context, r *reconciler, pool *v1alpha1.Work
 }
 
 // revisionsWithLists returns the numbers of the revisions whose lists were read.
-func revisionsWithLists(history []storedRevision) (numbers []int64) {
+func revisionsWithLists(history []StoredRevision) (numbers []int64) {
 	for _, revision := range history {
-		if len(revision.data.Workers[0].Jobs) > 0 {
-			numbers = append(numbers, revision.number)
+		if len(revision.Data.Workers[0].Jobs) > 0 {
+			numbers = append(numbers, revision.Number)
 		}
 	}
 	return numbers
@@ -70,8 +70,8 @@ func TestListsOfRevisionsAreReadWhereTheyAreNeeded(t *testing.T) {
 			t.Errorf("%s: of %d revisions %v are whole, want %v; error %v", reason, len(history), revisionsWithLists(history), c.want, err)
 		}
 		for n, revision := range history {
-			list, found := revision.checksumOf(0)
-			if !found || list != listChecksum([]string{fmt.Sprint("j", n+1)}) || revision.data.Version != int64(n+1) {
+			list, found := revision.ChecksumOf(0)
+			if !found || list != listChecksum([]string{fmt.Sprint("j", n+1)}) || revision.Data.Version != int64(n+1) {
 				t.Errorf("%s: revision %d: %+v", reason, n+1, revision)
 			}
 		}

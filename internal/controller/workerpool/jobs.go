@@ -13,42 +13,42 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/pool/codec"
 )
 
-// problem is why something is not done, for a condition.
-type problem struct {
-	reason  v1alpha1.Reason
-	message string
+// Problem is why something is not done, for a condition.
+type Problem struct {
+	Reason  v1alpha1.Reason
+	Message string
 }
 
-func newProblem(reason v1alpha1.Reason, format string, arguments ...any) *problem {
-	return &problem{reason, fmt.Sprintf(format, arguments...)}
+func NewProblem(reason v1alpha1.Reason, format string, arguments ...any) *Problem {
+	return &Problem{reason, fmt.Sprintf(format, arguments...)}
 }
 
-// poolJobs are the jobs of a pool as last read.
-type poolJobs struct {
+// Jobs are the jobs of a pool as last read.
+type Jobs struct {
 	generation int64
 	sources    []v1alpha1.JobSourceStatus
-	jobs       []assign.Job    // owned by the list
+	Jobs       []assign.Job    // owned by the list
 	list       *assign.JobList // nil if they could not be read
-	problem    *problem
+	Problem    *Problem
 }
 
-// jobSource is a ConfigMap with jobs, nil if it does not exist.
-type jobSource struct {
+// JobSource is a ConfigMap with jobs, nil if it does not exist.
+type JobSource struct {
 	key       v1alpha1.ConfigMapKey
 	configMap *corev1.ConfigMap
 }
 
-// update returns the jobs of a pool. Unchanged sources are not read again.
-func (j poolJobs) update(pool *v1alpha1.WorkerPool, sources []jobSource) poolJobs {
-	next := poolJobs{generation: pool.Generation, sources: sourceStatuses(sources)}
-	if (j.list != nil || j.problem != nil) && j.generation == next.generation && slices.Equal(j.sources, next.sources) {
+// Update returns the jobs of a pool. Unchanged sources are not read again.
+func (j Jobs) Update(pool *v1alpha1.WorkerPool, sources []JobSource) Jobs {
+	next := Jobs{generation: pool.Generation, sources: sourceStatuses(sources)}
+	if (j.list != nil || j.Problem != nil) && j.generation == next.generation && slices.Equal(j.sources, next.sources) {
 		return j
 	}
 	jobs := codec.FromSpec(pool.Spec.Jobs)
 	for _, source := range sources {
 		parsed, problem := source.parse()
 		if problem != nil {
-			next.problem = problem
+			next.Problem = problem
 			return next
 		}
 		jobs = append(jobs, parsed...)
@@ -57,37 +57,37 @@ func (j poolJobs) update(pool *v1alpha1.WorkerPool, sources []jobSource) poolJob
 }
 
 // check accepts or refuses the whole list.
-func (j poolJobs) check(jobs []assign.Job, previous *assign.JobList) poolJobs {
+func (j Jobs) check(jobs []assign.Job, previous *assign.JobList) Jobs {
 	if previous == nil {
 		previous = &assign.JobList{}
 	}
 	list, problems := previous.Next(jobs)
 	if len(problems) > 0 {
-		j.problem = newProblem(v1alpha1.ReasonJobsInvalid, "%s: correct the list; until then the assignment stays as it is", problems[0].Reason)
+		j.Problem = NewProblem(v1alpha1.ReasonJobsInvalid, "%s: correct the list; until then the assignment stays as it is", problems[0].Reason)
 		return j
 	}
-	j.jobs, j.list = jobs, list
+	j.Jobs, j.list = jobs, list
 	return j
 }
 
-func (s jobSource) parse() ([]assign.Job, *problem) {
+func (s JobSource) parse() ([]assign.Job, *Problem) {
 	if s.configMap == nil {
-		return nil, newProblem(v1alpha1.ReasonJobsNotFound, "there is no ConfigMap %q: create it, or take it out of jobsFrom", s.key.Name)
+		return nil, NewProblem(v1alpha1.ReasonJobsNotFound, "there is no ConfigMap %q: create it, or take it out of jobsFrom", s.key.Name)
 	}
 	text, found := s.configMap.Data[s.key.Key]
 	if !found {
-		return nil, newProblem(v1alpha1.ReasonJobsNotFound, "ConfigMap %q has no key %q: add it, or correct jobsFrom", s.key.Name, s.key.Key)
+		return nil, NewProblem(v1alpha1.ReasonJobsNotFound, "ConfigMap %q has no key %q: add it, or correct jobsFrom", s.key.Name, s.key.Key)
 	}
 	list, err := codec.ParseJobs(text)
 	if err != nil {
-		return nil, newProblem(v1alpha1.ReasonJobsInvalid, "ConfigMap %q, key %q: %v: correct it; until then the assignment stays as it is",
+		return nil, NewProblem(v1alpha1.ReasonJobsInvalid, "ConfigMap %q, key %q: %v: correct it; until then the assignment stays as it is",
 			s.key.Name, s.key.Key, err)
 	}
 	return list, nil
 }
 
 // sourceStatuses returns the sources as shown in status.
-func sourceStatuses(sources []jobSource) []v1alpha1.JobSourceStatus {
+func sourceStatuses(sources []JobSource) []v1alpha1.JobSourceStatus {
 	var statuses []v1alpha1.JobSourceStatus
 	for _, source := range sources {
 		status := v1alpha1.JobSourceStatus{Name: source.key.Name}

@@ -8,46 +8,46 @@ import (
 	"github.com/swarm-io/swarm-operator/worker/lease"
 )
 
-// minLeaseCheckInterval is how long an observed Lease is considered current, and the minimum delay before the next read.
-const minLeaseCheckInterval = time.Second
+// MinLeaseCheckInterval is how long an observed Lease is considered current, and the minimum delay before the next read.
+const MinLeaseCheckInterval = time.Second
 
-// A leaseObservation is a worker's own Lease (docs/reference/worker.md) as observed past the cache. Its age is measured from the
+// A LeaseObservation is a worker's own Lease (docs/reference/worker.md) as observed past the cache. Its age is measured from the
 // observation, never from the times in the Lease, which come from another clock.
-type leaseObservation struct {
-	resourceVersion string // of the Lease; "" if there is none
-	holderUID       string // the UID of a pod
-	duration        time.Duration
+type LeaseObservation struct {
+	ResourceVersion string // of the Lease; "" if there is none
+	HolderUID       string // the UID of a pod
+	Duration        time.Duration
 	renewed         bool      // it has changed since it was first observed
-	observedSince   time.Time // taken after the first response with this version
-	checkedAt       time.Time // taken before the last request
+	ObservedSince   time.Time // taken after the first response with this version
+	CheckedAt       time.Time // taken before the last request
 }
 
 // expiry returns when the Lease expires if it is not renewed.
-func (o leaseObservation) expiry() time.Time {
-	return o.observedSince.Add(lease.TakeoverDelay(o.duration))
+func (o LeaseObservation) expiry() time.Time {
+	return o.ObservedSince.Add(lease.TakeoverDelay(o.Duration))
 }
 
-// mayStillRun reports whether a process of an earlier pod may still run. Pods are identified by UID; pod is nil if there is none.
-func (o leaseObservation) mayStillRun(pod *corev1.Pod) bool {
-	return o.holderUID != "" && (pod == nil || string(pod.UID) != o.holderUID) && o.checkedAt.Before(o.expiry())
+// MayStillRun reports whether a process of an earlier pod may still run. Pods are identified by UID; pod is nil if there is none.
+func (o LeaseObservation) MayStillRun(pod *corev1.Pod) bool {
+	return o.HolderUID != "" && (pod == nil || string(pod.UID) != o.HolderUID) && o.CheckedAt.Before(o.expiry())
 }
 
-// merge merges a new observation. A new version or holder restarts its tracking.
-func (o leaseObservation) merge(next leaseObservation) leaseObservation {
-	if next.resourceVersion == o.resourceVersion {
-		next.observedSince, next.renewed = o.observedSince, o.renewed
+// Merge merges a new observation. A new version or holder restarts its tracking.
+func (o LeaseObservation) Merge(next LeaseObservation) LeaseObservation {
+	if next.ResourceVersion == o.ResourceVersion {
+		next.ObservedSince, next.renewed = o.ObservedSince, o.renewed
 	} else {
-		next.renewed = o.resourceVersion != "" && next.holderUID == o.holderUID
+		next.renewed = o.ResourceVersion != "" && next.HolderUID == o.HolderUID
 	}
 	return next
 }
 
 // earlierPodMayRun reports whether an earlier pod's process may still run the jobs of a worker, and schedules another check.
 func (p *planner) earlierPodMayRun(worker string) bool {
-	obs := p.clocks.leases[worker]
-	if !obs.mayStillRun(p.holderPods[worker]) {
+	obs := p.clocks.Leases[worker]
+	if !obs.MayStillRun(p.holderPods[worker]) {
 		return false
 	}
-	p.memberSet.requeueWithin(max(minLeaseCheckInterval, min(obs.expiry().Sub(p.now), obs.duration/3)))
+	p.memberSet.requeueWithin(max(MinLeaseCheckInterval, min(obs.expiry().Sub(p.now), obs.Duration/3)))
 	return true
 }

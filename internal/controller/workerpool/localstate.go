@@ -15,13 +15,13 @@ import (
 // since when the pool waits for workers. All of it can be lost at any time.
 type localState struct {
 	poolUID           types.UID
-	jobs              poolJobs
-	newestRevision    *storedRevision       // the newest revision
+	jobs              Jobs
+	newestRevision    *StoredRevision       // the newest revision
 	followsNewest     bool                  // the pool follows it, or creates one; others are not kept, since users may have made them
 	holdsRevisionLock bool                  // permission to hold long revisions
-	configMaps        map[string]*configMap // by name, as last read or written
+	configMaps        map[string]*ConfigMap // by name, as last read or written
 	ensuredTerm       int64                 // in which the leader last took over all ConfigMaps; 0 for none
-	clocks            clocks
+	clocks            Clocks
 	convergingSince   time.Time      // when the pool last stopped being converged
 	events            []pendingEvent // yet to be reported
 }
@@ -34,14 +34,14 @@ type pendingEvent struct {
 }
 
 func newLocalState(poolUID types.UID) *localState {
-	return &localState{poolUID: poolUID, configMaps: map[string]*configMap{}}
+	return &localState{poolUID: poolUID, configMaps: map[string]*ConfigMap{}}
 }
 
 // follow takes over what a plan has found out.
 func (s *localState) follow(plan Plan) {
 	s.clocks, s.followsNewest = plan.Clocks, plan.FollowsNewest
 	if s.newestRevision != nil && plan.Followed != nil {
-		s.newestRevision.index = plan.Followed
+		s.newestRevision.Index = plan.Followed
 	}
 }
 
@@ -50,12 +50,12 @@ const compactJobLimit = 256
 
 // compact drops what can be rebuilt from the cache, and from the revision and the ConfigMaps that are kept.
 func (s *localState) compact() {
-	s.jobs = poolJobs{}
+	s.jobs = Jobs{}
 	if s.newestRevision != nil {
-		s.newestRevision.index = nil
+		s.newestRevision.Index = nil
 	}
 	for name, cm := range s.configMaps {
-		s.configMaps[name] = &configMap{object: cm.object, contentDropped: true, fencedTerm: cm.fencedTerm}
+		s.configMaps[name] = &ConfigMap{Object: cm.Object, ContentDropped: true, FencedTerm: cm.FencedTerm}
 	}
 }
 
@@ -70,7 +70,7 @@ func (s *localState) sanitizeStatus(pool *v1alpha1.WorkerPool, newest int64) {
 	}{
 		{"version", &status.Version, 0}, {"revision", &status.Revision, newest}, {"convergedRevision", &status.ConvergedRevision, newest},
 	} {
-		if number := *field.number; number < 0 || number >= maxStatusNumber && number > field.stored {
+		if number := *field.number; number < 0 || number >= MaxStatusNumber && number > field.stored {
 			*field.number = 0
 			s.addNumberIgnored("status.%s was set to %d", field.name, number)
 		}

@@ -44,13 +44,13 @@ func (m member) statusState() v1alpha1.WorkerState {
 type memberSet struct {
 	members         []member      // by ordinal
 	requeueAfter    time.Duration // until a worker may join or fail
-	failoverProblem *problem
+	failoverProblem *Problem
 }
 
 // buildMembers finds the members, and decides which participate.
-func buildMembers(pool *v1alpha1.WorkerPool, snapshot poolSnapshot, clocks *clocks, now time.Time) memberSet {
+func buildMembers(pool *v1alpha1.WorkerPool, snapshot Snapshot, clocks *Clocks, now time.Time) memberSet {
 	members := memberSet{}
-	if snapshot.workload.usesSlots() {
+	if snapshot.Workload.usesSlots() {
 		members.members = deploymentMembers(snapshot, clocks)
 	} else {
 		members.members = statefulSetMembers(snapshot)
@@ -59,9 +59,9 @@ func buildMembers(pool *v1alpha1.WorkerPool, snapshot poolSnapshot, clocks *cloc
 	for n := range members.members {
 		m := &members.members[n]
 		m.Capacity = int(pool.Spec.CapacityPerWorker)
-		m.wanted = m.Ordinal >= snapshot.workload.firstOrdinal && m.Ordinal < snapshot.workload.firstOrdinal+wanted
+		m.wanted = m.Ordinal >= snapshot.Workload.FirstOrdinal && m.Ordinal < snapshot.Workload.FirstOrdinal+wanted
 		_, m.inNewestRevision = newest.ShareOf(m.Ordinal)
-		m.ready, m.lastTransition = podReadiness(m.pod)
+		m.ready, m.lastTransition = PodReadiness(m.pod)
 		if m.pod == nil {
 			m.lastTransition = clocks.absentSince(m.Name, now)
 		} else {
@@ -85,25 +85,25 @@ func memberState(m member) assign.State {
 }
 
 // statefulSetMembers returns the pods of a StatefulSet, its expected pods, and those that may hold jobs.
-func statefulSetMembers(snapshot poolSnapshot) []member {
+func statefulSetMembers(snapshot Snapshot) []member {
 	members := map[int]*member{}
 	add := func(ordinal int) *member {
 		if members[ordinal] == nil {
-			members[ordinal] = &member{Worker: assign.Worker{Name: fmt.Sprintf("%s-%d", snapshot.workload.object.GetName(), ordinal),
+			members[ordinal] = &member{Worker: assign.Worker{Name: fmt.Sprintf("%s-%d", snapshot.Workload.Object.GetName(), ordinal),
 				Ordinal: ordinal}}
 		}
 		return members[ordinal]
 	}
-	for ordinal := snapshot.workload.firstOrdinal; ordinal < snapshot.workload.firstOrdinal+snapshot.workload.replicas; ordinal++ {
+	for ordinal := snapshot.Workload.FirstOrdinal; ordinal < snapshot.Workload.FirstOrdinal+snapshot.Workload.Replicas; ordinal++ {
 		add(ordinal)
 	}
-	for _, pod := range snapshot.pods {
-		if ordinal := snapshot.workload.ordinalOf(pod.Name); ordinal >= 0 {
+	for _, pod := range snapshot.Pods {
+		if ordinal := snapshot.Workload.ordinalOf(pod.Name); ordinal >= 0 {
 			add(ordinal).pod = pod
 		}
 	}
-	for _, entry := range snapshot.published.entries {
-		if ordinal := snapshot.workload.ordinalOf(entry.Worker); ordinal >= 0 {
+	for _, entry := range snapshot.Published.Entries {
+		if ordinal := snapshot.Workload.ordinalOf(entry.Worker); ordinal >= 0 {
 			add(ordinal)
 		}
 	}
@@ -111,15 +111,15 @@ func statefulSetMembers(snapshot poolSnapshot) []member {
 }
 
 // deploymentMembers returns the pods of a Deployment that have a slot, and the slots whose pod is gone.
-func deploymentMembers(snapshot poolSnapshot, clocks *clocks) []member {
-	pods := make([]assign.Pod, 0, len(snapshot.pods))
+func deploymentMembers(snapshot Snapshot, clocks *Clocks) []member {
+	pods := make([]assign.Pod, 0, len(snapshot.Pods))
 	podsByName := snapshot.podsByName()
 	clocks.forgetSlots(podsByName)
-	for _, pod := range snapshot.pods {
+	for _, pod := range snapshot.Pods {
 		pods = append(pods, assign.Pod{Name: pod.Name, Slot: clocks.slotOf(pod), Created: pod.CreationTimestamp.Unix()})
 	}
 	members := map[int]*member{}
-	for _, pod := range assign.Slots(pods, snapshot.workload.replicas) {
+	for _, pod := range assign.Slots(pods, snapshot.Workload.Replicas) {
 		if pod.Slot != assign.NoSlot {
 			members[pod.Slot] = &member{Worker: assign.Worker{Name: pod.Name, Ordinal: pod.Slot}, pod: podsByName[pod.Name]}
 		}
@@ -149,8 +149,8 @@ func slotOf(pod *corev1.Pod) int {
 	return slot
 }
 
-// podReadiness returns whether a pod is ready and not terminating, and since when.
-func podReadiness(pod *corev1.Pod) (ready bool, since time.Time) {
+// PodReadiness returns whether a pod is ready and not terminating, and since when.
+func PodReadiness(pod *corev1.Pod) (ready bool, since time.Time) {
 	if pod == nil {
 		return false, time.Time{}
 	}
@@ -236,7 +236,7 @@ func (s *memberSet) failOver(pool *v1alpha1.WorkerPool, size int, knownOrdinals 
 		}
 	}
 	if maxFailed := max(1, size*int(pool.Spec.Failover.MaxPercent)/100); down > maxFailed && len(failing) > 0 {
-		s.failoverProblem = newProblem(v1alpha1.ReasonFailoverFrozen,
+		s.failoverProblem = NewProblem(v1alpha1.ReasonFailoverFrozen,
 			"%d of %d workers were not ready for %s, the first is %s, and at most %d (%d %%) may lose their jobs at once: nothing moves until some are back",
 			down, size, after, s.members[failing[0]].Name, maxFailed, pool.Spec.Failover.MaxPercent)
 		return

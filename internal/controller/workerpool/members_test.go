@@ -122,8 +122,8 @@ func TestFailoverHasALimit(t *testing.T) {
 			if failed != c.fail || (set.failoverProblem != nil) != c.frozen {
 				t.Errorf("%d lose their jobs, frozen %v", failed, set.failoverProblem)
 			}
-			if c.frozen && !strings.HasPrefix(set.failoverProblem.message, "3 of 4 workers were not ready for 30s, the first is w-1") {
-				t.Errorf("frozen: %s", set.failoverProblem.message)
+			if c.frozen && !strings.HasPrefix(set.failoverProblem.Message, "3 of 4 workers were not ready for 30s, the first is w-1") {
+				t.Errorf("frozen: %s", set.failoverProblem.Message)
 			}
 		})
 	}
@@ -131,10 +131,10 @@ func TestFailoverHasALimit(t *testing.T) {
 
 // A worker that was away and came back has its full time again.
 func TestTimeOfAbsenceBeginsAnew(t *testing.T) {
-	pool, known, begun := newFakeCluster(1, 1).pool, &clocks{}, time.Unix(1000, 0)
-	snapshot := poolSnapshot{workload: newWorkload(v1alpha1.WorkloadStatefulSet, 2)}
+	pool, known, begun := newFakeCluster(1, 1).pool, &Clocks{}, time.Unix(1000, 0)
+	snapshot := Snapshot{Workload: newWorkload(v1alpha1.WorkloadStatefulSet, 2)}
 	absentSince := func(seconds int, pods ...*corev1.Pod) time.Time {
-		snapshot.pods = pods
+		snapshot.Pods = pods
 		return buildMembers(pool, snapshot, known, begun.Add(time.Duration(seconds)*time.Second)).members[1].lastTransition
 	}
 	if first, still := absentSince(0), absentSince(10); !first.Equal(begun) || !still.Equal(begun) {
@@ -150,22 +150,22 @@ func TestPodThatTerminatesIsNotReady(t *testing.T) {
 	pod, deleted := podNamed("w-0"), metav1.NewTime(time.Unix(2000, 0))
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue,
 		LastTransitionTime: metav1.NewTime(time.Unix(1000, 0))}}
-	if ready, since := podReadiness(pod); !ready || since.Unix() != 1000 {
+	if ready, since := PodReadiness(pod); !ready || since.Unix() != 1000 {
 		t.Errorf("ready %t since %s", ready, since)
 	}
 	pod.DeletionTimestamp = &deleted
-	if ready, since := podReadiness(pod); ready || !since.Equal(deleted.Time) {
+	if ready, since := PodReadiness(pod); ready || !since.Equal(deleted.Time) {
 		t.Errorf("terminating: ready %t since %s", ready, since)
 	}
 }
 
 // Status names the revision in which the list of a worker last changed.
 func TestRevisionOfAWorkersList(t *testing.T) {
-	revision := func(number int64, jobs ...string) storedRevision {
-		return storedRevision{number: number,
-			data: codec.Revision{Workers: []codec.RevisionShare{{Ordinal: 0, Jobs: []string{"z"}}, {Ordinal: 1, Jobs: jobs}}}}
+	revision := func(number int64, jobs ...string) StoredRevision {
+		return StoredRevision{Number: number,
+			Data: codec.Revision{Workers: []codec.RevisionShare{{Ordinal: 0, Jobs: []string{"z"}}, {Ordinal: 1, Jobs: jobs}}}}
 	}
-	d := &planner{snapshot: poolSnapshot{history: []storedRevision{revision(3, "a"), revision(4, "b"), revision(5, "b"), revision(6, "b")}}}
+	d := &planner{snapshot: Snapshot{History: []StoredRevision{revision(3, "a"), revision(4, "b"), revision(5, "b"), revision(6, "b")}}}
 	for ordinal, want := range map[int]int64{0: 3, 1: 4, 2: 0} {
 		if got := d.listChangedIn(member{Worker: assign.Worker{Ordinal: ordinal}}); got != want {
 			t.Errorf("worker %d: revision %d, want %d", ordinal, got, want)
@@ -180,15 +180,15 @@ func TestRevisionOfAWorkersList(t *testing.T) {
 
 // A pod with another UID is another pod, and a deleted pod has no slot.
 func TestSlotsAreRememberedByUID(t *testing.T) {
-	m, pod := &clocks{}, podNamed("w-a")
+	m, pod := &Clocks{}, podNamed("w-a")
 	pod.ResourceVersion = "5"
-	n := nudge{pod: pod, labels: map[string]string{v1alpha1.LabelSlot: "3"}}
-	m.reserveSlots([]nudge{n})
+	n := Nudge{Pod: pod, Labels: map[string]string{v1alpha1.LabelSlot: "3"}}
+	m.reserveSlots([]Nudge{n})
 	if got := m.slotOf(pod); got != 3 {
 		t.Errorf("slot %d, which may have been written", got)
 	}
-	n.resourceVersion = "6"
-	m.recordNudges([]nudge{n}, time.Unix(1000, 0))
+	n.ResourceVersion = "6"
+	m.recordNudges([]Nudge{n}, time.Unix(1000, 0))
 	if got := m.slotOf(pod); got != 3 {
 		t.Errorf("slot %d, which the cache has yet to hear of", got)
 	}
@@ -197,13 +197,13 @@ func TestSlotsAreRememberedByUID(t *testing.T) {
 	if got := m.slotOf(another); got != assign.NoSlot {
 		t.Errorf("another pod of the same name has slot %d", got)
 	}
-	m.reserveSlots([]nudge{n})
-	if m.forgetSlots(nil); m.slots != nil {
-		t.Errorf("slots %v of pods that are gone", m.slots)
+	m.reserveSlots([]Nudge{n})
+	if m.forgetSlots(nil); m.Slots != nil {
+		t.Errorf("slots %v of pods that are gone", m.Slots)
 	}
-	m.reserveSlots([]nudge{n})
-	n.resourceVersion = ""
-	if m.recordNudges([]nudge{n}, time.Unix(1000, 0)); m.slots != nil {
-		t.Errorf("slots %v of pods that could not be told", m.slots)
+	m.reserveSlots([]Nudge{n})
+	n.ResourceVersion = ""
+	if m.recordNudges([]Nudge{n}, time.Unix(1000, 0)); m.Slots != nil {
+		t.Errorf("slots %v of pods that could not be told", m.Slots)
 	}
 }

@@ -16,21 +16,21 @@ import (
 // lowDeletionCost is the deletion cost of a pod of a Deployment whose jobs were revoked: it is deleted first.
 const lowDeletionCost = "-1000000"
 
-// nudge is a patch of a pod: a new version, which makes the kubelet update the file at once; the slot; the deletion cost.
-type nudge struct {
-	pod             *corev1.Pod
-	labels          map[string]string
-	annotations     map[string]string
-	resourceVersion string // of the patched pod; "" for none
+// Nudge is a patch of a pod: a new version, which makes the kubelet update the file at once; the slot; the deletion cost.
+type Nudge struct {
+	Pod             *corev1.Pod
+	Labels          map[string]string
+	Annotations     map[string]string
+	ResourceVersion string // of the patched pod; "" for none
 }
 
 // slot returns the slot in the patch.
-func (n nudge) slot() (number int, hasSlot bool) {
-	number, err := strconv.Atoi(n.labels[v1alpha1.LabelSlot])
+func (n Nudge) slot() (number int, hasSlot bool) {
+	number, err := strconv.Atoi(n.Labels[v1alpha1.LabelSlot])
 	return number, err == nil
 }
 
-func (n nudge) String() string { return fmt.Sprint(n.pod.UID, n.labels, n.annotations) }
+func (n Nudge) String() string { return fmt.Sprint(n.Pod.UID, n.Labels, n.Annotations) }
 
 // renudgeDelays is when a worker that has not acknowledged is nudged once more: the kubelet may have looked before it received the new
 // file.
@@ -50,27 +50,27 @@ func (p *planner) planNudges() {
 			p.addNudge(p.memberNudge(m, records[m.Name]))
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(p.snapshot.releasedPods)) {
-		p.addNudge(p.listNudge(p.snapshot.releasedPods[name], records[name]))
+	for _, name := range slices.Sorted(maps.Keys(p.snapshot.ReleasedPods)) {
+		p.addNudge(p.listNudge(p.snapshot.ReleasedPods[name], records[name]))
 	}
 }
 
 // addNudge adds a patch that changes the pod, unless the same one was just sent.
-func (p *planner) addNudge(n nudge) {
+func (p *planner) addNudge(n Nudge) {
 	switch {
-	case len(n.labels)+len(n.annotations) > 0:
+	case len(n.Labels)+len(n.Annotations) > 0:
 		if !p.clocks.wasJustSent(n, p.now) {
 			p.Nudges = append(p.Nudges, n)
 		}
-	case !p.snapshot.podsVerified:
-		p.clocks.lastNudges.remove(n.pod.Name) // the cache has it
+	case !p.snapshot.PodsVerified:
+		p.clocks.lastNudges.remove(n.Pod.Name) // the cache has it
 	}
 }
 
 // memberNudge returns the patch for a member's pod.
-func (p *planner) memberNudge(m member, record assign.Record) nudge {
+func (p *planner) memberNudge(m member, record assign.Record) Nudge {
 	n := p.listNudge(m.pod, record)
-	if p.snapshot.workload.usesSlots() {
+	if p.snapshot.Workload.usesSlots() {
 		n.label(v1alpha1.LabelSlot, strconv.Itoa(m.Ordinal))
 		if !m.wanted {
 			n.annotate(corev1.PodDeletionCost, lowDeletionCost)
@@ -80,8 +80,8 @@ func (p *planner) memberNudge(m member, record assign.Record) nudge {
 }
 
 // listNudge returns the part of the patch that concerns the list.
-func (p *planner) listNudge(pod *corev1.Pod, record assign.Record) nudge {
-	n := nudge{pod: pod, labels: map[string]string{}, annotations: map[string]string{}}
+func (p *planner) listNudge(pod *corev1.Pod, record assign.Record) Nudge {
+	n := Nudge{Pod: pod, Labels: map[string]string{}, Annotations: map[string]string{}}
 	if len(record.Lists) == 0 {
 		return n
 	}
@@ -109,14 +109,14 @@ func (p *planner) renudges(record assign.Record) (count int) {
 	return count
 }
 
-func (n nudge) annotate(key, value string) {
-	if n.pod.Annotations[key] != value {
-		n.annotations[key] = value
+func (n Nudge) annotate(key, value string) {
+	if n.Pod.Annotations[key] != value {
+		n.Annotations[key] = value
 	}
 }
 
-func (n nudge) label(key, value string) {
-	if n.pod.Labels[key] != value {
-		n.labels[key] = value
+func (n Nudge) label(key, value string) {
+	if n.Pod.Labels[key] != value {
+		n.Labels[key] = value
 	}
 }

@@ -14,8 +14,8 @@ func collectRenudges(c *fakeCluster, l *leader, seconds int) map[int]string {
 	for second := range seconds {
 		plan, _ := c.reconcile(l, unlimitedWrites)
 		for _, n := range plan.Nudges {
-			if again := n.annotations[v1alpha1.AnnotationNudge]; again != "" {
-				renudges[second] = n.pod.Name + ": " + again
+			if again := n.Annotations[v1alpha1.AnnotationNudge]; again != "" {
+				renudges[second] = n.Pod.Name + ": " + again
 			}
 		}
 		for name, p := range c.pods {

@@ -5,20 +5,20 @@ import (
 )
 
 const (
-	// maxNumber is larger than any number that a pool reaches, and the maximum that the API accepts in a status.
-	maxNumber = 1 << 53
-	// maxStatusNumber is the limit for the status, unless a stored revision has the number. It is lower, so that a pool that continues from
+	// MaxNumber is larger than any number that a pool reaches, and the maximum that the API accepts in a status.
+	MaxNumber = 1 << 53
+	// MaxStatusNumber is the limit for the status, unless a stored revision has the number. It is lower, so that a pool that continues from
 	// the highest number there can still store the next ones.
-	maxStatusNumber = 1 << 52
+	MaxStatusNumber = 1 << 52
 )
 
-// isPlausible reports whether a pool may have reached a number. Any user who may write to a status, a ConfigMap, a ControllerRevision or a
+// IsPlausible reports whether a pool may have reached a number. Any user who may write to a status, a ConfigMap, a ControllerRevision or a
 // pod of the pool can store any number there, and numbers never decrease.
-func isPlausible(number int64) bool { return number >= 0 && number < maxNumber }
+func IsPlausible(number int64) bool { return number >= 0 && number < MaxNumber }
 
 // sanitizeNumber sets a number to 0 if it is not believed, and reports whether it was.
 func sanitizeNumber(number *int64) bool {
-	if isPlausible(*number) {
+	if IsPlausible(*number) {
 		return true
 	}
 	*number = 0
@@ -39,8 +39,8 @@ func sanitizeFile(file *codec.File, ledger codec.Ledger) bool {
 	return plausible
 }
 
-// sanitizeRevision is sanitizeFile for a revision.
-func sanitizeRevision(data *codec.Revision) bool {
+// SanitizeRevision is sanitizeFile for a revision.
+func SanitizeRevision(data *codec.Revision) bool {
 	plausible := sanitizeNumber(&data.Version)
 	for n := range data.Workers {
 		plausible = sanitizeNumber(&data.Workers[n].Version) && plausible

@@ -37,18 +37,18 @@ func TestNumbersThatNoPoolReachesAreIgnored(t *testing.T) {
 		number int64
 		event  string
 	}{
-		"status, the highest that counts":   {setStatusNumbers, maxStatusNumber - 1, ""},
-		"status, just above":                {setStatusNumbers, maxStatusNumber, "status.version"},
-		"status, what the API accepts":      {setStatusNumbers, maxNumber, "status.convergedRevision"},
+		"status, the highest that counts":   {setStatusNumbers, MaxStatusNumber - 1, ""},
+		"status, just above":                {setStatusNumbers, MaxStatusNumber, "status.version"},
+		"status, what the API accepts":      {setStatusNumbers, MaxNumber, "status.convergedRevision"},
 		"status, the highest number":        {setStatusNumbers, math.MaxInt64, "status.revision"},
-		"config":                            {setConfigVersions, maxStatusNumber, ""},
-		"config, just above":                {setConfigVersions, maxNumber, ""},
+		"config":                            {setConfigVersions, MaxStatusNumber, ""},
+		"config, just above":                {setConfigVersions, MaxNumber, ""},
 		"config, the highest number":        {setConfigVersions, math.MaxInt64, ""},
 		"config, a number below 0":          {setConfigVersions, -1, ""},
-		"revision":                          {addRevision, maxStatusNumber, ""},
-		"revision, just above":              {addRevision, maxNumber, ""},
+		"revision":                          {addRevision, MaxStatusNumber, ""},
+		"revision, just above":              {addRevision, MaxNumber, ""},
 		"revision, the highest number":      {addRevision, math.MaxInt64, ""},
-		"version of a revision, just above": {addRevisionWithVersion, maxNumber, ""},
+		"version of a revision, just above": {addRevisionWithVersion, MaxNumber, ""},
 		"version of a revision, the most":   {addRevisionWithVersion, math.MaxInt64, ""},
 	} {
 		t.Run(reason, func(t *testing.T) {
@@ -67,7 +67,7 @@ func TestNumbersThatNoPoolReachesAreIgnored(t *testing.T) {
 // The last number has no successor. The pool reports what to delete, and then continues.
 func TestRevisionWithTheLastNumberIsExplained(t *testing.T) {
 	e := newPublishedPool(t)
-	addRevision(t, e, maxNumber-1)
+	addRevision(t, e, MaxNumber-1)
 	e.addJob(t)
 	e.reconcilePool(t)
 	degraded := meta.FindStatusCondition(e.reconcilePool(t).Status.Conditions, v1alpha1.ConditionDegraded)
@@ -97,7 +97,7 @@ func (e *environment) addJob(t *testing.T) {
 // ones.
 func (e *environment) requirePublished(t *testing.T, job string) {
 	t.Helper()
-	var cm *configMap
+	var cm *ConfigMap
 	for range 10 {
 		pool, config := e.reconcilePool(t), &corev1.ConfigMap{}
 		for _, number := range []int64{pool.Status.Version, pool.Status.Revision, pool.Status.ConvergedRevision} {
@@ -106,11 +106,11 @@ func (e *environment) requirePublished(t *testing.T, job string) {
 			}
 		}
 		e.get(t, "w-config", config)
-		if cm = parseConfigMap(config, "config.yml"); !cm.modified && strings.Contains(cm.file.String(), job) {
+		if cm = ParseConfigMap(config, "config.yml"); !cm.Modified && strings.Contains(cm.File.String(), job) {
 			return
 		}
 	}
-	t.Errorf("job %s is on no list, torn: %t: %s", job, cm.modified, cm.file)
+	t.Errorf("job %s is on no list, torn: %t: %s", job, cm.Modified, cm.File)
 }
 
 func setStatusNumbers(t *testing.T, e *environment, number int64) {
@@ -126,12 +126,12 @@ func setConfigVersions(t *testing.T, e *environment, number int64) {
 	t.Helper()
 	config := &corev1.ConfigMap{}
 	e.get(t, "w-config", config)
-	cm := parseConfigMap(config, "config.yml")
-	cm.file.Version = number
-	for n := range cm.file.Workers {
-		cm.file.Workers[n].Version = number
+	cm := ParseConfigMap(config, "config.yml")
+	cm.File.Version = number
+	for n := range cm.File.Workers {
+		cm.File.Workers[n].Version = number
 	}
-	object, problem := cm.render(e.getPool(t), 1) // with the right checksum
+	object, problem := cm.Render(e.getPool(t), 1) // with the right checksum
 	if problem != nil {
 		t.Fatal(problem)
 	}

@@ -72,16 +72,16 @@ func TestJobsOfAnAbsentWorkerWaitForCreatesThatAreUnderWay(t *testing.T) {
 	revoked := c.now
 	for !slices.Contains(slices.Concat(c.publishedLists(t)["w-0"], c.publishedLists(t)["w-1"]), jobs[0]) {
 		plan := c.reconcileAndLoad(t, l)
-		if waited := c.now.Sub(revoked); waited == maxCreateDuration/3 {
+		if waited := c.now.Sub(revoked); waited == MaxCreateDuration/3 {
 			want := "it has no pod, but one that was admitted before version 2 was published may still be created until " +
-				revoked.Add(maxCreateDuration).UTC().Format("15:04:05 UTC")
-			if len(plan.Pending) != 1 || plan.Pending[0].Reason != want || plan.RequeueAfter <= 0 || plan.RequeueAfter > maxCreateDuration-waited {
+				revoked.Add(MaxCreateDuration).UTC().Format("15:04:05 UTC")
+			if len(plan.Pending) != 1 || plan.Pending[0].Reason != want || plan.RequeueAfter <= 0 || plan.RequeueAfter > MaxCreateDuration-waited {
 				t.Errorf("waits for %+v, and looks again in %s", plan.Pending, plan.RequeueAfter)
 			}
 		}
 		c.advance(time.Second)
 	}
-	if waited := c.now.Sub(revoked); waited < maxCreateDuration || waited > maxCreateDuration+3*time.Second {
+	if waited := c.now.Sub(revoked); waited < MaxCreateDuration || waited > MaxCreateDuration+3*time.Second {
 		t.Errorf("granted after %s", waited)
 	}
 }
@@ -89,7 +89,7 @@ func TestJobsOfAnAbsentWorkerWaitForCreatesThatAreUnderWay(t *testing.T) {
 // A new leader does not know since when the list is published: it waits for the full time.
 func TestNewLeaderWaitsAnewForCreates(t *testing.T) {
 	c, l, jobs := newClusterWithAbsentWorker(t)
-	c.advance(maxCreateDuration - time.Second)
+	c.advance(MaxCreateDuration - time.Second)
 	next := newLeader(2)
 	c.reconcileAndLoad(t, next)
 	c.advance(2 * time.Second)
@@ -134,8 +134,8 @@ func TestStatefulSetIsObservedWhenItsControllerSaysSo(t *testing.T) {
 		set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "sim", Name: "w", Generation: 2}}
 		set.Status.ObservedGeneration = observed
 		workload, err := newEnvironment(t, set).getWorkload(t.Context(), client.ObjectKeyFromObject(set), v1alpha1.WorkloadStatefulSet)
-		if err != nil || workload.specObserved != want {
-			t.Errorf("generation %d: observed %t, %v", observed, workload.specObserved, err)
+		if err != nil || workload.SpecObserved != want {
+			t.Errorf("generation %d: observed %t, %v", observed, workload.SpecObserved, err)
 		}
 	}
 }

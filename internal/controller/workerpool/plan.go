@@ -13,16 +13,16 @@ import (
 
 // A Plan is what to do about a pool now, and what to report.
 type Plan struct {
-	Blocker           *problem        // why nothing can be done
-	Problem           *problem        // why part of it cannot be done
-	NewRevision       *storedRevision // to store before anything is published
+	Blocker           *Problem        // why nothing can be done
+	Problem           *Problem        // why part of it cannot be done
+	NewRevision       *StoredRevision // to store before anything is published
 	RevisionMessage   string          // about that revision
-	ConfigMaps        []*configMap    // to write, in order
-	Nudges            []nudge
-	Evictions         []eviction
-	Evicted           []eviction // the pods that were evicted
+	ConfigMaps        []*ConfigMap    // to write, in order
+	Nudges            []Nudge
+	Evictions         []Eviction
+	Evicted           []Eviction // the pods that were evicted
 	ScaleTo           *int32
-	ObsoleteRevisions []storedRevision
+	ObsoleteRevisions []StoredRevision
 	RevisionNumber    int64 // of the target revision
 	Version           int64 // published after this plan
 	Jobs              int
@@ -40,11 +40,11 @@ type Plan struct {
 	AwaitingFirstPoll bool             // a worker has yet to be asked for the first time: it is too early to report
 	Followed          *assign.Revision // the newest revision with the indexes of the current jobs, if it is followed
 	FollowsNewest     bool             // the pool follows the newest revision, or creates one
-	Clocks            clocks           // to continue with
+	Clocks            Clocks           // to continue with
 }
 
-// isIdle reports whether there is nothing to do or to wait for.
-func (p Plan) isIdle() bool {
+// IsIdle reports whether there is nothing to do or to wait for.
+func (p Plan) IsIdle() bool {
 	return p.Converged && p.RequeueAfter == 0 && p.NewRevision == nil && p.ScaleTo == nil &&
 		len(p.ConfigMaps)+len(p.Nudges)+len(p.Evictions)+len(p.ObsoleteRevisions) == 0
 }
@@ -53,8 +53,8 @@ func (p Plan) isIdle() bool {
 type planner struct {
 	Plan
 	pool       *v1alpha1.WorkerPool
-	snapshot   poolSnapshot
-	clocks     *clocks
+	snapshot   Snapshot
+	clocks     *Clocks
 	now        time.Time
 	memberSet  memberSet
 	podsByName map[string]*corev1.Pod // pods of the workload, by name
@@ -64,22 +64,22 @@ type planner struct {
 	target     []assign.Share
 }
 
-// plan decides what to do now. It cannot fail, cannot access the cluster, and changes none of its arguments: the clocks to continue with
+// For decides what to do now. It cannot fail, cannot access the cluster, and changes none of its arguments: the clocks to continue with
 // are part of the plan.
-func plan(pool *v1alpha1.WorkerPool, snapshot poolSnapshot, before clocks, now time.Time) Plan {
+func For(pool *v1alpha1.WorkerPool, snapshot Snapshot, before Clocks, now time.Time) Plan {
 	p := planner{pool: pool, snapshot: snapshot, now: now}
 	p.Clocks = before.clone()
 	p.clocks = &p.Clocks
-	p.Sources, p.Jobs, p.AwaitingFirstPoll = snapshot.jobs.sources, len(snapshot.jobs.jobs), !snapshot.allPolled
-	p.RevisionNumber, p.Version = max(pool.Status.Revision, snapshot.newestNumber()), max(snapshot.published.version, pool.Status.Version)
-	if snapshot.problem != nil {
-		p.Blocker = snapshot.problem
+	p.Sources, p.Jobs, p.AwaitingFirstPoll = snapshot.Jobs.sources, len(snapshot.Jobs.Jobs), !snapshot.AllPolled
+	p.RevisionNumber, p.Version = max(pool.Status.Revision, snapshot.newestNumber()), max(snapshot.Published.version, pool.Status.Version)
+	if snapshot.Problem != nil {
+		p.Blocker = snapshot.Problem
 		return p.Plan
 	}
 	p.memberSet = buildMembers(pool, snapshot, p.clocks, now)
 	p.podsByName, p.holderPods = snapshot.podsByName(), snapshot.holderPods()
-	p.records, p.ledger = p.currentRecords(), snapshot.published.ledger
-	p.ReadyWorkers, p.ExpectedWorkers, p.Selector = p.memberSet.readyCount(), snapshot.wantedReplicas(pool), selectorString(snapshot.workload)
+	p.records, p.ledger = p.currentRecords(), snapshot.Published.Ledger
+	p.ReadyWorkers, p.ExpectedWorkers, p.Selector = p.memberSet.readyCount(), snapshot.wantedReplicas(pool), selectorString(snapshot.Workload)
 	p.WorkersStarting = p.memberSet.hasStartingMember(pool, now)
 	p.Paused = pool.Spec.Mode == v1alpha1.PoolPaused
 	p.assignJobs()
@@ -138,18 +138,18 @@ func (p *planner) planConfigMaps(file codec.File, ledger codec.Ledger, shares []
 	for _, share := range shares {
 		changed[p.pool.ConfigNameOf(share.Worker)] = true
 	}
-	configMaps := splitPerWorker(p.pool, configMap{file: file, ledger: ledger})
+	configMaps := SplitPerWorker(p.pool, ConfigMap{File: file, Ledger: ledger})
 	for _, name := range sortedNames(configMaps) {
 		if p.pool.Spec.Config.Layout == v1alpha1.LayoutPerWorker && !changed[name] {
 			continue
 		}
 		cm := configMaps[name]
-		if existing := p.snapshot.published.configMaps[name]; existing != nil {
-			cm.object = existing.object
+		if existing := p.snapshot.Published.ConfigMaps[name]; existing != nil {
+			cm.Object = existing.Object
 		} else {
-			cm.object = newConfigMap(p.pool, name).object
+			cm.Object = NewConfigMap(p.pool, name).Object
 		}
-		if _, problem := cm.render(p.pool, 0); problem != nil {
+		if _, problem := cm.Render(p.pool, 0); problem != nil {
 			p.Problem, p.ConfigMaps, p.NewRevision, p.RevisionNumber = problem, nil, nil, p.snapshot.newestNumber()
 			return
 		}

@@ -16,23 +16,23 @@ import (
 )
 
 // readPublished reads the ConfigMaps of a pool, or returns who owns them.
-func (r *reconciler) readPublished(ctx context.Context, pool *v1alpha1.WorkerPool, state *localState) (publishedConfig, *problem, error) {
+func (r *reconciler) readPublished(ctx context.Context, pool *v1alpha1.WorkerPool, state *localState) (Published, *Problem, error) {
 	objects, err := r.readConfigMaps(ctx, pool, state)
 	if err != nil {
-		return publishedConfig{}, nil, err
+		return Published{}, nil, err
 	}
-	config := publishedConfig{configMaps: map[string]*configMap{}, ledger: codec.Ledger{}, missing: len(objects) == 0}
+	config := Published{ConfigMaps: map[string]*ConfigMap{}, Ledger: codec.Ledger{}, Missing: len(objects) == 0}
 	for _, object := range objects {
 		isOurs := object.Labels[v1alpha1.LabelPool] == pool.Name
 		if writer, err := r.findOtherWriter(ctx, pool, object); err != nil || writer != "" {
-			return config, newProblem(v1alpha1.ReasonConfigNotOurs, "ConfigMap %q belongs to %s, which writes it: choose another config.name",
+			return config, NewProblem(v1alpha1.ReasonConfigNotOurs, "ConfigMap %q belongs to %s, which writes it: choose another config.name",
 				object.Name, writer), err
 		}
 		if !isOurs && pool.Spec.Config.Adopt != v1alpha1.AdoptAlways && len(object.Data)+len(object.BinaryData) > 0 {
-			return config, newProblem(v1alpha1.ReasonConfigNotOurs,
+			return config, NewProblem(v1alpha1.ReasonConfigNotOurs,
 				"ConfigMap %q is not the operator's, and nothing in it is overwritten: set config.adopt to Always, choose another config.name, or delete it", object.Name), nil
 		}
-		config.add(state.configMapOf(object, pool.Spec.Config.Key), isOurs)
+		config.Add(state.configMapOf(object, pool.Spec.Config.Key), isOurs)
 	}
 	return config, nil, nil
 }
@@ -58,16 +58,16 @@ func (r *reconciler) findOtherWriter(ctx context.Context, pool *v1alpha1.WorkerP
 }
 
 // configMapOf returns a ConfigMap as read before if it is unchanged, or as we wrote it if the cache does not have the write yet.
-func (s *localState) configMapOf(object *corev1.ConfigMap, key string) *configMap {
+func (s *localState) configMapOf(object *corev1.ConfigMap, key string) *ConfigMap {
 	cm := s.configMaps[object.Name]
 	switch {
-	case cm == nil || cm.isOlderThan(object):
-		cm = parseConfigMap(object, key).inheritFence(cm)
-	case cm.object.ResourceVersion == object.ResourceVersion:
-		cm.object = object // it shares its texts with the cache, unlike the result of a write
+	case cm == nil || cm.IsOlderThan(object):
+		cm = ParseConfigMap(object, key).InheritFence(cm)
+	case cm.Object.ResourceVersion == object.ResourceVersion:
+		cm.Object = object // it shares its texts with the cache, unlike the result of a write
 	}
-	if cm.contentDropped {
-		cm = parseConfigMap(cm.object, key).inheritFence(cm)
+	if cm.ContentDropped {
+		cm = ParseConfigMap(cm.Object, key).InheritFence(cm)
 	}
 	s.configMaps[object.Name] = cm
 	return cm

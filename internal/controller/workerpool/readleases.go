@@ -20,10 +20,10 @@ import (
 func (r *reconciler) readLeases(ctx context.Context, pool *v1alpha1.WorkerPool, workers []string, state *localState) error {
 	var lock sync.Mutex
 	var errs []error
-	observed := workerMap[leaseObservation](nil)
+	observed := WorkerMap[LeaseObservation](nil)
 	semaphore, wg := make(chan struct{}, maxParallelRequests), sync.WaitGroup{}
 	for _, worker := range workers {
-		previous := state.clocks.leases[worker]
+		previous := state.clocks.Leases[worker]
 		semaphore <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-semaphore }()
@@ -31,30 +31,30 @@ func (r *reconciler) readLeases(ctx context.Context, pool *v1alpha1.WorkerPool, 
 			lock.Lock()
 			defer lock.Unlock()
 			errs = append(errs, err)
-			observed.set(worker, next)
+			observed.Set(worker, next)
 		})
 	}
 	wg.Wait()
-	state.clocks.leases = observed
+	state.clocks.Leases = observed
 	return errors.Join(errs...)
 }
 
 // readLease reads a Lease, unless that was just done.
-func (r *reconciler) readLease(ctx context.Context, key client.ObjectKey, previous leaseObservation) (leaseObservation, error) {
+func (r *reconciler) readLease(ctx context.Context, key client.ObjectKey, previous LeaseObservation) (LeaseObservation, error) {
 	requestedAt := time.Now()
-	if requestedAt.Sub(previous.checkedAt) < minLeaseCheckInterval && previous.mayStillRun(nil) {
+	if requestedAt.Sub(previous.CheckedAt) < MinLeaseCheckInterval && previous.MayStillRun(nil) {
 		return previous, nil
 	}
 	object := &coordinationv1.Lease{}
 	err := r.apiReader.Get(ctx, key, object)
 	if apierrors.IsNotFound(err) {
-		return leaseObservation{checkedAt: requestedAt}, nil
+		return LeaseObservation{CheckedAt: requestedAt}, nil
 	}
 	if err != nil {
 		return previous, fmt.Errorf("look at Lease %q, whose holder may live on: %w", key.Name, err)
 	}
-	return previous.merge(leaseObservation{
-		resourceVersion: string(object.UID) + "/" + object.ResourceVersion, holderUID: ptr.Deref(object.Spec.HolderIdentity, ""),
-		duration: time.Duration(ptr.Deref(object.Spec.LeaseDurationSeconds, 0)) * time.Second, observedSince: time.Now(), checkedAt: requestedAt,
+	return previous.Merge(LeaseObservation{
+		ResourceVersion: string(object.UID) + "/" + object.ResourceVersion, HolderUID: ptr.Deref(object.Spec.HolderIdentity, ""),
+		Duration: time.Duration(ptr.Deref(object.Spec.LeaseDurationSeconds, 0)) * time.Second, ObservedSince: time.Now(), CheckedAt: requestedAt,
 	}), nil
 }

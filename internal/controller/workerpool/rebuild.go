@@ -9,33 +9,33 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/pool/codec"
 )
 
-// splitPerWorker splits the content of a pool into ConfigMaps by name: one for all workers, or one for each.
-func splitPerWorker(pool *v1alpha1.WorkerPool, config configMap) map[string]*configMap {
+// SplitPerWorker splits the content of a pool into ConfigMaps by name: one for all workers, or one for each.
+func SplitPerWorker(pool *v1alpha1.WorkerPool, config ConfigMap) map[string]*ConfigMap {
 	if pool.Spec.Config.Layout != v1alpha1.LayoutPerWorker {
-		return map[string]*configMap{pool.ConfigName(): {file: config.file, ledger: config.ledger}}
+		return map[string]*ConfigMap{pool.ConfigName(): {File: config.File, Ledger: config.Ledger}}
 	}
-	configMaps := make(map[string]*configMap, len(config.file.Workers))
-	for _, entry := range config.file.Workers {
+	configMaps := make(map[string]*ConfigMap, len(config.File.Workers))
+	for _, entry := range config.File.Workers {
 		ledger := codec.Ledger{}
-		if ledgerEntry, found := config.ledger[entry.Worker]; found {
+		if ledgerEntry, found := config.Ledger[entry.Worker]; found {
 			ledger[entry.Worker] = ledgerEntry
 		}
-		configMaps[pool.ConfigNameOf(entry.Worker)] = &configMap{file: codec.File{Version: entry.Version, Workers: []codec.FileEntry{entry}},
-			ledger: ledger}
+		configMaps[pool.ConfigNameOf(entry.Worker)] = &ConfigMap{File: codec.File{Version: entry.Version, Workers: []codec.FileEntry{entry}},
+			Ledger: ledger}
 	}
 	return configMaps
 }
 
-// rebuildConfig returns what is known of a lost config. If the newest revision had converged as planned, the result is identical to it.
+// RebuildConfig returns what is known of a lost config. If the newest revision had converged as planned, the result is identical to it.
 // Otherwise a worker may hold what any revision since the last converged one gave it, and keeps what is in all of them.
-func (s poolSnapshot) rebuildConfig(pool *v1alpha1.WorkerPool) configMap {
-	if len(s.history) == 0 {
-		return configMap{file: codec.File{Version: s.highestVersion(pool)}, ledger: codec.Ledger{}}
+func (s Snapshot) RebuildConfig(pool *v1alpha1.WorkerPool) ConfigMap {
+	if len(s.History) == 0 {
+		return ConfigMap{File: codec.File{Version: s.highestVersion(pool)}, Ledger: codec.Ledger{}}
 	}
-	newest := s.history[len(s.history)-1]
-	if !newest.sanitized && newest.number == pool.Status.ConvergedRevision && newest.data.Version == pool.Status.Version &&
-		!s.published.modified {
-		return configMap{file: newest.file(), ledger: newest.ledger()}
+	newest := s.History[len(s.History)-1]
+	if !newest.Sanitized && newest.Number == pool.Status.ConvergedRevision && newest.Data.Version == pool.Status.Version &&
+		!s.Published.Modified {
+		return ConfigMap{File: newest.File(), Ledger: newest.Ledger()}
 	}
 	records := s.listVersions(pool.Status.ConvergedRevision)
 	for n, record := range records {
@@ -45,14 +45,14 @@ func (s poolSnapshot) rebuildConfig(pool *v1alpha1.WorkerPool) configMap {
 		}
 		records[n] = record.WithList(s.highestVersion(pool)+1, jobs)
 	}
-	return configMap{file: toFile(records), ledger: codec.NewLedger(records, nil)}
+	return ConfigMap{File: toFile(records), Ledger: codec.NewLedger(records, nil)}
 }
 
 // inEveryRevision reports whether every revision starting with a number has a worker.
-func (s poolSnapshot) inEveryRevision(worker string, from int64) bool {
-	return !slices.ContainsFunc(s.history, func(revision storedRevision) bool {
-		has := slices.ContainsFunc(revision.data.Workers, func(share codec.RevisionShare) bool { return share.Worker == worker })
-		return revision.number >= from && !has
+func (s Snapshot) inEveryRevision(worker string, from int64) bool {
+	return !slices.ContainsFunc(s.History, func(revision StoredRevision) bool {
+		has := slices.ContainsFunc(revision.Data.Workers, func(share codec.RevisionShare) bool { return share.Worker == worker })
+		return revision.Number >= from && !has
 	})
 }
 
@@ -83,14 +83,14 @@ func toFile(records []assign.Record) codec.File {
 }
 
 // highestVersion returns the highest version known to be published or planned.
-func (s poolSnapshot) highestVersion(pool *v1alpha1.WorkerPool) int64 {
-	version := max(pool.Status.Version, s.published.version)
-	for _, revision := range s.history {
-		version = max(version, revision.data.Version)
+func (s Snapshot) highestVersion(pool *v1alpha1.WorkerPool) int64 {
+	version := max(pool.Status.Version, s.Published.version)
+	for _, revision := range s.History {
+		version = max(version, revision.Data.Version)
 	}
-	for _, pod := range s.pods {
+	for _, pod := range s.Pods {
 		nudged, _ := strconv.ParseInt(pod.Annotations[v1alpha1.AnnotationConfigVersion], 10, 64) // 0 if missing
-		if isPlausible(nudged) {
+		if IsPlausible(nudged) {
 			version = max(version, nudged)
 		}
 	}

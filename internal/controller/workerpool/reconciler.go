@@ -103,17 +103,17 @@ func (r *reconciler) Reconcile(ctx context.Context, pool *v1alpha1.WorkerPool) (
 	if err != nil {
 		return kit.Done(), err
 	}
-	if snapshot.problem == nil {
+	if snapshot.Problem == nil {
 		if err := r.ensureConfig(ctx, pool, &snapshot); err != nil {
 			return kit.Done(), err
 		}
 	}
-	plan := plan(pool, snapshot, state.clocks, now)
+	plan := For(pool, snapshot, state.clocks, now)
 	state.follow(plan)
 	if err := r.apply(ctx, pool, &plan, state); err != nil {
 		return kit.Done(), fmt.Errorf("pool %q: %w", pool.Name, err)
 	}
-	if plan.isIdle() && plan.Jobs <= compactJobLimit {
+	if plan.IsIdle() && plan.Jobs <= compactJobLimit {
 		state.compact()
 	}
 	return r.report(ctx, pool, plan, state)

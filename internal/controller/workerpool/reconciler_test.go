@@ -247,8 +247,8 @@ func TestConfigMapIsRestored(t *testing.T) {
 			e.reconcilePool(t)
 			restored := &corev1.ConfigMap{}
 			e.get(t, "w-config", restored)
-			if cm := parseConfigMap(restored, "config.yml"); cm.modified || cm.file.Version <= 1 {
-				t.Errorf("restored as version %d, torn %t", cm.file.Version, cm.modified)
+			if cm := ParseConfigMap(restored, "config.yml"); cm.Modified || cm.File.Version <= 1 {
+				t.Errorf("restored as version %d, torn %t", cm.File.Version, cm.Modified)
 			}
 			if now := e.jobsOf(t); slices.ContainsFunc(now["w-1"], func(job string) bool { return slices.Contains(before["w-0"], job) }) {
 				t.Errorf("w-1 has %v, and w-0 may hold %v", now["w-1"], before["w-0"])
@@ -362,13 +362,13 @@ func TestLeasesOfManyWorkersAreRead(t *testing.T) {
 			names = append(names, "w-"+strconv.Itoa(n))
 		}
 		e, state := newEnvironment(t, leaseOf("w-20", "uid-w-20")), newLocalState("pool")
-		state.clocks.leases.set("w-99", leaseObservation{holderUID: "uid-w-99"})
+		state.clocks.Leases.Set("w-99", LeaseObservation{HolderUID: "uid-w-99"})
 		if err := e.readLeases(t.Context(), newPool(), names, state); err != nil {
 			t.Fatal(err)
 		}
-		if _, kept := state.clocks.leases["w-99"]; kept || len(state.clocks.leases) != len(names) || !state.clocks.leases["w-20"].mayStillRun(nil) ||
-			state.clocks.leases["w-1"].mayStillRun(nil) {
-			t.Errorf("saw %v", state.clocks.leases)
+		if _, kept := state.clocks.Leases["w-99"]; kept || len(state.clocks.Leases) != len(names) || !state.clocks.Leases["w-20"].MayStillRun(nil) ||
+			state.clocks.Leases["w-1"].MayStillRun(nil) {
+			t.Errorf("saw %v", state.clocks.Leases)
 		}
 	})
 }

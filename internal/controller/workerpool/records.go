@@ -13,7 +13,7 @@ import (
 // with their pod and the Lease of its process, if it had one.
 func (p *planner) currentRecords() []assign.Record {
 	var records []assign.Record
-	for _, record := range p.snapshot.published.records(p.snapshot.workload) {
+	for _, record := range p.snapshot.Published.Records(p.snapshot.Workload) {
 		pod := p.holderPods[record.Worker]
 		p.trackRevocation(record)
 		switch {
@@ -25,9 +25,9 @@ func (p *planner) currentRecords() []assign.Record {
 			record = p.applyAcknowledgement(record.WithoutPod().WithPod(string(pod.UID)), pod)
 		case pod != nil:
 			record = p.applyAcknowledgement(record.WithPod(string(pod.UID)), pod)
-		case p.snapshot.goneWorkers[record.Worker] && p.snapshot.workload.usesSlots():
+		case p.snapshot.GoneWorkers[record.Worker] && p.snapshot.Workload.usesSlots():
 			continue // its name is not used again
-		case p.snapshot.goneWorkers[record.Worker] && !p.mayStillBeCreated(record):
+		case p.snapshot.GoneWorkers[record.Worker] && !p.mayStillBeCreated(record):
 			record = record.WithoutPod()
 		}
 		records = append(records, p.markOverdue(record))
@@ -39,7 +39,7 @@ func (p *planner) currentRecords() []assign.Record {
 func (p *planner) applyAcknowledgement(record assign.Record, pod *corev1.Pod) assign.Record {
 	version := record.Lists[len(record.Lists)-1].Version
 	if p.pool.Spec.Refresh.Acknowledge != nil {
-		if response := p.snapshot.ackResponses[record.Worker]; response.Worker == record.Worker && response.FileVersion >= response.Version {
+		if response := p.snapshot.AckResponses[record.Worker]; response.Worker == record.Worker && response.FileVersion >= response.Version {
 			return record.WithAcknowledgement(response.PodUID, response.Version)
 		}
 		return record
@@ -53,12 +53,12 @@ func (p *planner) applyAcknowledgement(record assign.Record, pod *corev1.Pod) as
 // isAssumedLoaded reports whether a worker that cannot be asked must have loaded its list: its pod started after the list was published,
 // the pool has converged on it before, or its deadline has passed and it is trusted to watch the file.
 func (p *planner) isAssumedLoaded(record assign.Record, pod *corev1.Pod, version int64) bool {
-	status, entry := p.pool.Status, p.snapshot.published.ledger[record.Worker]
-	if status.ConvergedRevision == p.snapshot.newestNumber() && status.Version == p.snapshot.published.version && status.Version >= version {
+	status, entry := p.pool.Status, p.snapshot.Published.Ledger[record.Worker]
+	if status.ConvergedRevision == p.snapshot.newestNumber() && status.Version == p.snapshot.Published.version && status.Version >= version {
 		return true
 	}
 	if entry.PodUID != "" { // it has to be replaced
-		ready, _ := podReadiness(pod)
+		ready, _ := PodReadiness(pod)
 		return ready && entry.PodUID != record.PodUID && p.clocks.isSuccessor(pod, record)
 	}
 	return p.now.Sub(p.clocks.waitingSince(record, p.now)) >= p.ackDeadline()
@@ -86,7 +86,7 @@ func (p *planner) ackDeadline() time.Duration {
 // they have given up a job. Entries of other workers do not change.
 func (p *planner) podsToReplace(shares []assign.Share) map[string]string {
 	podUIDs := map[string]string{}
-	for worker, entry := range p.snapshot.published.ledger {
+	for worker, entry := range p.snapshot.Published.Ledger {
 		podUIDs[worker] = entry.PodUID
 	}
 	records := make(map[string]assign.Record, len(p.records))

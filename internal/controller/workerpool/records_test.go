@@ -38,8 +38,8 @@ func TestOnlyTheWorkersOwnAnswerCounts(t *testing.T) {
 	} {
 		t.Run(reason, func(t *testing.T) {
 			record, pod := revokedRecord()
-			d := &planner{pool: newFakeCluster(1, 1).pool, clocks: &clocks{},
-				snapshot: poolSnapshot{ackResponses: map[string]ack.Response{"w-0": c.answer}}}
+			d := &planner{pool: newFakeCluster(1, 1).pool, clocks: &Clocks{},
+				snapshot: Snapshot{AckResponses: map[string]ack.Response{"w-0": c.answer}}}
 			if got := d.applyAcknowledgement(record, pod); got.IsAcknowledged() != c.counts || (len(got.MayHold()) == 1) != c.counts {
 				t.Errorf("settled %t, may hold %v", got.IsAcknowledged(), got.MayHold())
 			}
@@ -53,24 +53,24 @@ func TestWorkerThatMustBeReplacedIsNotAssumedToHaveLoadedItsList(t *testing.T) {
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 	for reason, c := range map[string]struct {
 		replaces types.UID // the pod to be replaced
-		seen     podObservation
+		seen     PodObservation
 		ready    bool
 		want     bool
 	}{
-		"it is still the same pod":        {pod.UID, podObservation{}, true, false},
-		"its successor is there":          {"uid-before", podObservation{5, "uid-before"}, true, true},
-		"its successor is not ready":      {"uid-before", podObservation{5, "uid-before"}, false, false},
-		"the former pod was not seen":     {"uid-before", podObservation{}, true, false},
-		"that was before the latest list": {"uid-before", podObservation{4, "uid-before"}, true, false},
+		"it is still the same pod":        {pod.UID, PodObservation{}, true, false},
+		"its successor is there":          {"uid-before", PodObservation{5, "uid-before"}, true, true},
+		"its successor is not ready":      {"uid-before", PodObservation{5, "uid-before"}, false, false},
+		"the former pod was not seen":     {"uid-before", PodObservation{}, true, false},
+		"that was before the latest list": {"uid-before", PodObservation{4, "uid-before"}, true, false},
 	} {
 		t.Run(reason, func(t *testing.T) {
 			pool := newFakeCluster(1, 1).pool
 			pool.Spec.Refresh.Acknowledge = nil
 			pool.Status.ConvergedRevision = 1 // not of a known revision
-			now, known := time.Now(), &clocks{}
-			known.observedPods.set("w-0", c.seen)
+			now, known := time.Now(), &Clocks{}
+			known.ObservedPods.Set("w-0", c.seen)
 			d := &planner{pool: pool, clocks: known, now: now,
-				snapshot: poolSnapshot{published: publishedConfig{ledger: codec.Ledger{"w-0": {PodUID: string(c.replaces)}}}}}
+				snapshot: Snapshot{Published: Published{Ledger: codec.Ledger{"w-0": {PodUID: string(c.replaces)}}}}}
 			present := pod.DeepCopy()
 			if !c.ready {
 				present.Status.Conditions = nil
@@ -94,12 +94,12 @@ func controlledBy(kind, name string, uid types.UID, hash string) *corev1.Pod {
 
 // Pods of other workloads may carry the same labels. They must not be nudged, evicted or counted.
 func TestPodsOfOtherWorkloadsAreNotOwned(t *testing.T) {
-	newOwner := func(kind v1alpha1.WorkloadKind) poolWorkload {
-		return poolWorkload{kind: kind, object: &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "w", UID: "uid-w"}}}
+	newOwner := func(kind v1alpha1.WorkloadKind) Workload {
+		return Workload{Kind: kind, Object: &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "w", UID: "uid-w"}}}
 	}
 	set, deployment := newOwner(v1alpha1.WorkloadStatefulSet), newOwner(v1alpha1.WorkloadDeployment)
 	for reason, c := range map[string]struct {
-		of       poolWorkload
+		of       Workload
 		pod      *corev1.Pod
 		disowned bool
 	}{
@@ -112,7 +112,7 @@ func TestPodsOfOtherWorkloadsAreNotOwned(t *testing.T) {
 		"another Deployment's":         {deployment, controlledBy("ReplicaSet", "v-5f", "uid-r", "5f"), true},
 		"a StatefulSet's of that name": {deployment, controlledBy("StatefulSet", "w", "uid-w", ""), true},
 	} {
-		if got := c.of.doesNotOwn(c.pod); got != c.disowned {
+		if got := c.of.DoesNotOwn(c.pod); got != c.disowned {
 			t.Errorf("%s: disowned %t", reason, got)
 		}
 	}

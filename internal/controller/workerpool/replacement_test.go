@@ -35,7 +35,7 @@ func TestNoMorePodsAreReplacedAtOnceThanMayBeUnavailable(t *testing.T) {
 		"two of three":               {2, []bool{true, true, true}, nil, "w-0 w-1"},
 		"one is away already":        {1, []bool{true, false, true}, nil, "w-1"},
 		"paused":                     {3, []bool{true, true}, func(d *planner) { d.Paused = true }, ""},
-		"something is published now": {3, []bool{true, true}, func(d *planner) { d.ConfigMaps = []*configMap{{}} }, ""},
+		"something is published now": {3, []bool{true, true}, func(d *planner) { d.ConfigMaps = []*ConfigMap{{}} }, ""},
 		"the policy does not restart": {3, []bool{true, true}, func(d *planner) { d.pool.Spec.Refresh.Policy = v1alpha1.RefreshHotReload },
 			""},
 		"a pod that goes is not evicted": {1, []bool{true, false}, func(d *planner) { d.podsByName["w-1"].DeletionTimestamp = new(metav1.Now()) },
@@ -44,7 +44,7 @@ func TestNoMorePodsAreReplacedAtOnceThanMayBeUnavailable(t *testing.T) {
 		t.Run(reason, func(t *testing.T) {
 			pool := newFakeCluster(1, 1).pool
 			pool.Spec.Refresh.MaxUnavailable = c.most
-			d := &planner{pool: pool, clocks: &clocks{}, podsByName: map[string]*corev1.Pod{}}
+			d := &planner{pool: pool, clocks: &Clocks{}, podsByName: map[string]*corev1.Pod{}}
 			for n, ready := range c.ready {
 				addOverdueWorker(d, "w-"+string(rune('0'+n)), n, ready)
 			}
@@ -54,7 +54,7 @@ func TestNoMorePodsAreReplacedAtOnceThanMayBeUnavailable(t *testing.T) {
 			d.planEvictions()
 			var evicted []string
 			for _, one := range d.Evictions {
-				evicted = append(evicted, one.pod.Name)
+				evicted = append(evicted, one.Pod.Name)
 			}
 			if got := strings.Join(evicted, " "); got != c.want {
 				t.Errorf("evicts %q, want %q", got, c.want)

@@ -70,13 +70,13 @@ func (s *localState) addEvents(pool *v1alpha1.WorkerPool, plan Plan) {
 	if plan.RevisionMessage != "" {
 		s.events = append(s.events, pendingEvent{reason: "Planned", message: plan.RevisionMessage, regarding: &corev1.ObjectReference{
 			APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "ControllerRevision", Namespace: pool.Namespace,
-			Name: revisionName(pool, plan.RevisionNumber),
+			Name: RevisionName(pool, plan.RevisionNumber),
 		}})
 	}
 	for _, e := range plan.Evicted {
-		s.events = append(s.events, pendingEvent{reason: "Replacing", message: fmt.Sprintf("pod %s: %s", e.pod.Name, e.reason),
+		s.events = append(s.events, pendingEvent{reason: "Replacing", message: fmt.Sprintf("pod %s: %s", e.Pod.Name, e.Reason),
 			regarding: &corev1.ObjectReference{
-				APIVersion: "v1", Kind: "Pod", Namespace: pool.Namespace, Name: e.pod.Name, UID: e.pod.UID,
+				APIVersion: "v1", Kind: "Pod", Namespace: pool.Namespace, Name: e.Pod.Name, UID: e.Pod.UID,
 			}})
 	}
 	s.events = s.events[max(0, len(s.events)-maxPendingEvents):]
@@ -118,7 +118,7 @@ func setStatusFields(pool *v1alpha1.WorkerPool, plan Plan) {
 		status.ConvergedRevision = plan.RevisionNumber
 	}
 	status.Unassigned = nil
-	for _, job := range plan.Unassigned[:min(len(plan.Unassigned), maxListed)] {
+	for _, job := range plan.Unassigned[:min(len(plan.Unassigned), MaxListed)] {
 		status.Unassigned = append(status.Unassigned, job.Job)
 	}
 }
@@ -126,23 +126,23 @@ func setStatusFields(pool *v1alpha1.WorkerPool, plan Plan) {
 // setConditions sets the conditions and the phase.
 func setConditions(report *kit.Report[*v1alpha1.WorkerPool], pool *v1alpha1.WorkerPool, plan Plan) {
 	generation, status := pool.Generation, &pool.Status
-	mainProblem := plan.mainProblem()
+	mainProblem := plan.MainProblem()
 	if mainProblem != nil {
-		report.Warning(v1alpha1.Degraded(generation, mainProblem.reason, mainProblem.message))
+		report.Warning(v1alpha1.Degraded(generation, mainProblem.Reason, mainProblem.Message))
 	} else {
 		report.Condition(v1alpha1.NotDegraded(generation))
 	}
 	switch {
 	case plan.Blocker != nil:
-		report.Condition(v1alpha1.NotReady(generation, plan.Blocker.reason, plan.Blocker.message))
-		report.Condition(v1alpha1.Converging(generation, plan.Blocker.reason, plan.Blocker.message))
+		report.Condition(v1alpha1.NotReady(generation, plan.Blocker.Reason, plan.Blocker.Message))
+		report.Condition(v1alpha1.Converging(generation, plan.Blocker.Reason, plan.Blocker.Message))
 		status.Phase = v1alpha1.PoolPending
 		return
 	case plan.Converged:
 		report.Normal(v1alpha1.Converged(generation, "every job that has a worker is where it should be"))
 		status.Phase = v1alpha1.PoolConverged
 	default:
-		reason, message := plan.convergingReason()
+		reason, message := plan.ConvergingReason()
 		report.Condition(v1alpha1.Converging(generation, reason, message))
 		status.Phase = v1alpha1.PoolConverging
 		if plan.RevisionNumber == 0 {
@@ -153,12 +153,12 @@ func setConditions(report *kit.Report[*v1alpha1.WorkerPool], pool *v1alpha1.Work
 }
 
 // setReadyCondition sets whether the jobs have workers. After a pool has converged once, a handover does not change that.
-func setReadyCondition(report *kit.Report[*v1alpha1.WorkerPool], pool *v1alpha1.WorkerPool, plan Plan, mainProblem *problem) {
+func setReadyCondition(report *kit.Report[*v1alpha1.WorkerPool], pool *v1alpha1.WorkerPool, plan Plan, mainProblem *Problem) {
 	generation, status := pool.Generation, &pool.Status
-	switch reason, message := plan.convergingReason(); {
+	switch reason, message := plan.ConvergingReason(); {
 	case mainProblem != nil:
 		status.Phase = v1alpha1.PoolDegraded
-		report.Condition(v1alpha1.NotReady(generation, mainProblem.reason, mainProblem.message)) // Degraded has the same message
+		report.Condition(v1alpha1.NotReady(generation, mainProblem.Reason, mainProblem.Message)) // Degraded has the same message
 	case plan.ExpectedWorkers == 0 && plan.Jobs > 0:
 		report.Normal(v1alpha1.NotReady(generation, v1alpha1.ReasonNoWorkers,
 			fmt.Sprintf("%d jobs wait: the workload is scaled to 0", plan.Jobs)))

@@ -11,30 +11,30 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/pool/codec"
 )
 
-// storedRevision is a stored revision.
-type storedRevision struct {
-	number    int64
-	uid       types.UID
-	name      string
-	data      codec.Revision
-	sanitized bool             // one of its versions is ignored
+// StoredRevision is a stored revision.
+type StoredRevision struct {
+	Number    int64
+	Uid       types.UID
+	Name      string
+	Data      codec.Revision
+	Sanitized bool             // one of its versions is ignored
 	checksums []uint64         // checksums of the lists, by worker, if the lists themselves are not needed
-	encoded   []byte           // if new
-	index     *assign.Revision // if newest
+	Encoded   []byte           // if new
+	Index     *assign.Revision // if newest
 }
 
 // checksumSeed is the random seed of the checksums, so that collisions cannot be prepared.
 var checksumSeed = maphash.MakeSeed()
 
-// compactLists replaces the lists by their checksums.
-func (r *storedRevision) compactLists() {
-	reduced := codec.Revision{Version: r.data.Version, Workers: make([]codec.RevisionShare, len(r.data.Workers))}
-	r.checksums = make([]uint64, len(r.data.Workers))
-	for n, share := range r.data.Workers {
+// CompactLists replaces the lists by their checksums.
+func (r *StoredRevision) CompactLists() {
+	reduced := codec.Revision{Version: r.Data.Version, Workers: make([]codec.RevisionShare, len(r.Data.Workers))}
+	r.checksums = make([]uint64, len(r.Data.Workers))
+	for n, share := range r.Data.Workers {
 		r.checksums[n] = listChecksum(share.Jobs)
 		reduced.Workers[n] = codec.RevisionShare{Worker: share.Worker, Ordinal: share.Ordinal, Version: share.Version}
 	}
-	r.data = reduced
+	r.Data = reduced
 }
 
 func listChecksum(jobs []string) uint64 {
@@ -47,9 +47,9 @@ func listChecksum(jobs []string) uint64 {
 	return hash.Sum64()
 }
 
-// checksumOf returns the checksum of the list of an ordinal.
-func (r storedRevision) checksumOf(ordinal int) (sum uint64, found bool) {
-	for n, share := range r.data.Workers {
+// ChecksumOf returns the checksum of the list of an ordinal.
+func (r StoredRevision) ChecksumOf(ordinal int) (sum uint64, found bool) {
+	for n, share := range r.Data.Workers {
 		switch {
 		case share.Ordinal != ordinal:
 			continue
@@ -61,17 +61,17 @@ func (r storedRevision) checksumOf(ordinal int) (sum uint64, found bool) {
 	return 0, false
 }
 
-// buildIndex builds the index if there is none.
-func (r *storedRevision) buildIndex() {
-	if r.index == nil {
-		r.index = assign.Restore(r.data.Shares(), r.data.Algorithm)
+// BuildIndex builds the index if there is none.
+func (r *StoredRevision) BuildIndex() {
+	if r.Index == nil {
+		r.Index = assign.Restore(r.Data.Shares(), r.Data.Algorithm)
 	}
 }
 
-// file returns what workers get when the revision is carried out and no other change comes first.
-func (r storedRevision) file() codec.File {
-	file := codec.File{Version: r.data.Version}
-	for _, share := range r.data.Workers {
+// File returns what workers get when the revision is carried out and no other change comes first.
+func (r StoredRevision) File() codec.File {
+	file := codec.File{Version: r.Data.Version}
+	for _, share := range r.Data.Workers {
 		if share.Version > 0 {
 			file.Workers = append(file.Workers, codec.FileEntry{Worker: share.Worker, Version: share.Version, Jobs: share.Jobs})
 		}
@@ -79,16 +79,16 @@ func (r storedRevision) file() codec.File {
 	return file
 }
 
-func (r storedRevision) ledger() codec.Ledger {
+func (r StoredRevision) Ledger() codec.Ledger {
 	ledger := codec.Ledger{}
-	for _, share := range r.data.Workers {
+	for _, share := range r.Data.Workers {
 		ledger[share.Worker] = codec.LedgerEntry{Ordinal: share.Ordinal}
 	}
 	return ledger
 }
 
 // listVersions returns the lists that each worker got from the revisions starting with a number, and then from the config, oldest first.
-func (s poolSnapshot) listVersions(from int64) []assign.Record {
+func (s Snapshot) listVersions(from int64) []assign.Record {
 	index, records := map[string]int{}, []assign.Record{}
 	add := func(worker string, ordinal int, version int64, jobs []string) {
 		i, exists := index[worker]
@@ -99,19 +99,19 @@ func (s poolSnapshot) listVersions(from int64) []assign.Record {
 		}
 		records[i] = records[i].WithList(version, jobs)
 	}
-	for _, revision := range s.history {
-		if revision.number >= from {
-			for _, share := range revision.data.Workers {
+	for _, revision := range s.History {
+		if revision.Number >= from {
+			for _, share := range revision.Data.Workers {
 				add(share.Worker, share.Ordinal, share.Version, share.Jobs)
 			}
 		}
 	}
-	for _, entry := range s.published.entries { // of a config that another writer has changed
-		add(entry.Worker, s.published.ledger[entry.Worker].Ordinal, entry.Version, entry.Jobs)
+	for _, entry := range s.Published.Entries { // of a config that another writer has changed
+		add(entry.Worker, s.Published.Ledger[entry.Worker].Ordinal, entry.Version, entry.Jobs)
 	}
 	return records
 }
 
-func revisionName(pool *v1alpha1.WorkerPool, number int64) string {
+func RevisionName(pool *v1alpha1.WorkerPool, number int64) string {
 	return fmt.Sprintf("%s-%d", pool.Name, number)
 }

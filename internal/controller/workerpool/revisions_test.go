@@ -54,8 +54,8 @@ func TestRollbackToARevisionThatIsGoneChangesNothing(t *testing.T) {
 	c.converge(t, l)
 	c.pool.Spec.RollbackTo = 9
 	plan, _ := c.reconcile(l, unlimitedWrites)
-	if plan.Problem == nil || plan.Problem.reason != v1alpha1.ReasonRevisionNotFound ||
-		!strings.Contains(plan.Problem.message, "choose one of 1") {
+	if plan.Problem == nil || plan.Problem.Reason != v1alpha1.ReasonRevisionNotFound ||
+		!strings.Contains(plan.Problem.Message, "choose one of 1") {
 		t.Errorf("problem %+v", plan.Problem)
 	}
 	if len(plan.ConfigMaps) > 0 || plan.NewRevision != nil {

@@ -14,7 +14,7 @@ import (
 func scalingPlanner(kind v1alpha1.WorkloadKind, replicas int32, records ...assign.Record) *planner {
 	pool := &v1alpha1.WorkerPool{}
 	pool.Spec.Replicas = &replicas
-	return &planner{pool: pool, snapshot: poolSnapshot{workload: poolWorkload{object: &appsv1.StatefulSet{}, kind: kind, replicas: 3}},
+	return &planner{pool: pool, snapshot: Snapshot{Workload: Workload{Object: &appsv1.StatefulSet{}, Kind: kind, Replicas: 3}},
 		records: records}
 }
 
@@ -41,7 +41,7 @@ func TestPoolIsNotScaledBelowWorkersThatHoldJobs(t *testing.T) {
 			0},
 		"a Deployment whose rest is free": {scalingPlanner(v1alpha1.WorkloadDeployment, 1, recordOf(0, "a"), recordOf(1), recordOf(2)), 1},
 		"the number of workers is not given": {&planner{pool: &v1alpha1.WorkerPool{},
-			snapshot: poolSnapshot{workload: poolWorkload{replicas: 3}}}, 0},
+			snapshot: Snapshot{Workload: Workload{Replicas: 3}}}, 0},
 	} {
 		t.Run(reason, func(t *testing.T) {
 			c.draft.planScale()
@@ -55,8 +55,8 @@ func TestPoolIsNotScaledBelowWorkersThatHoldJobs(t *testing.T) {
 func TestPoolThatIsPausedOrPublishesIsNotScaledIn(t *testing.T) {
 	for reason, change := range map[string]func(*planner){
 		"paused":       func(d *planner) { d.Paused = true },
-		"publishing":   func(d *planner) { d.ConfigMaps = []*configMap{{}} },
-		"new revision": func(d *planner) { d.NewRevision = &storedRevision{} },
+		"publishing":   func(d *planner) { d.ConfigMaps = []*ConfigMap{{}} },
+		"new revision": func(d *planner) { d.NewRevision = &StoredRevision{} },
 	} {
 		d := scalingPlanner(v1alpha1.WorkloadStatefulSet, 1, recordOf(0, "a"))
 		change(d)
@@ -83,12 +83,12 @@ func TestRevisionsThatMayBeNeededAreKept(t *testing.T) {
 			pool.Spec.RevisionHistoryLimit, pool.Spec.RollbackTo, pool.Status.ConvergedRevision = c.limit, c.rollbackTo, c.converged
 			d := &planner{pool: pool}
 			for number := range int64(6) {
-				d.snapshot.history = append(d.snapshot.history, storedRevision{number: number + 1})
+				d.snapshot.History = append(d.snapshot.History, StoredRevision{Number: number + 1})
 			}
 			d.planCleanup()
 			var got []int64
 			for _, revision := range d.ObsoleteRevisions {
-				got = append(got, revision.number)
+				got = append(got, revision.Number)
 			}
 			if !slices.Equal(got, c.want) {
 				t.Errorf("discards %v, want %v", got, c.want)

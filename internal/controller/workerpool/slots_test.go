@@ -63,7 +63,7 @@ func TestSlotIsKeptUntilTheCacheShowsIt(t *testing.T) {
 	}
 	e.workloadPods = stored
 	e.reconcilePool(t)
-	if state := e.stateFor(e.getPool(t)); len(state.clocks.slots) > 0 {
-		t.Errorf("slots %v are still remembered, and the cache shows them", state.clocks.slots)
+	if state := e.stateFor(e.getPool(t)); len(state.clocks.Slots) > 0 {
+		t.Errorf("slots %v are still remembered, and the cache shows them", state.clocks.Slots)
 	}
 }

@@ -16,18 +16,18 @@ import (
 // verifyAbsence reads the pods from the API server before the absence of a pod has any effect. A pod can leave its workload and keep
 // running: its labels no longer match the selector, or its StatefulSet was deleted with --cascade=orphan. A worker's pod is therefore gone
 // only if the API server has no pod of that name, whatever its labels, owner or phase.
-func (r *reconciler) verifyAbsence(ctx context.Context, snapshot *poolSnapshot, state *localState) error {
-	pods, err := r.listLivePods(ctx, snapshot.workload)
+func (r *reconciler) verifyAbsence(ctx context.Context, snapshot *Snapshot, state *localState) error {
+	pods, err := r.listLivePods(ctx, snapshot.Workload)
 	if err != nil {
 		return err
 	}
-	snapshot.pods, snapshot.podsVerified = pods, true
-	podsByName, err := r.getLivePods(ctx, snapshot.workload.object.GetNamespace(), snapshot.absentWorkers())
+	snapshot.Pods, snapshot.PodsVerified = pods, true
+	podsByName, err := r.getLivePods(ctx, snapshot.Workload.Object.GetNamespace(), snapshot.AbsentWorkers())
 	if err != nil {
 		return err
 	}
-	snapshot.classifyAbsent(podsByName)
-	snapshot.recordPods(&state.clocks)
+	snapshot.ClassifyAbsent(podsByName)
+	snapshot.RecordPods(&state.clocks)
 	return nil
 }
 

@@ -48,14 +48,14 @@ func (c *fakeCluster) newPodReader() *countingReader {
 }
 
 // verifiedSnapshot returns the world after the reconciler's own reads of the cluster.
-func (c *fakeCluster) verifiedSnapshot(t *testing.T, l *leader, server *countingReader) poolSnapshot {
+func (c *fakeCluster) verifiedSnapshot(t *testing.T, l *leader, server *countingReader) Snapshot {
 	t.Helper()
 	snapshot, err := c.observe(l)
 	if err != nil {
 		t.Fatal(err)
 	}
-	snapshot.goneWorkers, snapshot.releasedPods, snapshot.podsVerified = nil, nil, false
-	snapshot.workload.selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "w"}}
+	snapshot.GoneWorkers, snapshot.ReleasedPods, snapshot.PodsVerified = nil, nil, false
+	snapshot.Workload.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "w"}}
 	if err := (&reconciler{apiReader: server}).verifyAbsence(t.Context(), &snapshot, l.state); err != nil {
 		t.Fatal(err)
 	}
@@ -101,8 +101,8 @@ func TestPodIsGoneOnlyIfTheAPIServerHasNoneOfItsName(t *testing.T) {
 			}
 			server := cluster.newPodReader()
 			snapshot := cluster.verifiedSnapshot(t, l, server)
-			if snapshot.goneWorkers["w-abc-1"] != c.gone || (snapshot.releasedPods["w-abc-1"] != nil) != c.released {
-				t.Errorf("gone %v, released %v", snapshot.goneWorkers, snapshot.releasedPods)
+			if snapshot.GoneWorkers["w-abc-1"] != c.gone || (snapshot.ReleasedPods["w-abc-1"] != nil) != c.released {
+				t.Errorf("gone %v, released %v", snapshot.GoneWorkers, snapshot.ReleasedPods)
 			}
 			if !slices.Equal(server.calls, []string{"list", "get w-abc-1"}) {
 				t.Errorf("reads past the cache: %v", server.calls)
@@ -218,8 +218,8 @@ func TestStablePoolReadsNothingPastTheCache(t *testing.T) {
 		l := newLeader(1)
 		c.converge(t, l)
 		for range 3 {
-			if w, err := c.observe(l); err != nil || w.podsVerified || len(w.goneHolders(&l.state.clocks)) > 0 {
-				t.Errorf("%s: verified %t, looks at Leases of %v", c.pool.Spec.Workers.Kind, w.podsVerified, w.goneHolders(&l.state.clocks))
+			if w, err := c.observe(l); err != nil || w.PodsVerified || len(w.GoneHolders(&l.state.clocks)) > 0 {
+				t.Errorf("%s: verified %t, looks at Leases of %v", c.pool.Spec.Workers.Kind, w.PodsVerified, w.GoneHolders(&l.state.clocks))
 			}
 		}
 	}

@@ -12,36 +12,36 @@ import (
 	workloads "github.com/swarm-io/swarm-operator/internal/workload"
 )
 
-// poolWorkload is the StatefulSet or Deployment whose pods are the workers.
-type poolWorkload struct {
-	object       client.Object
-	kind         v1alpha1.WorkloadKind
-	replicas     int // the requested number
-	firstOrdinal int // the first ordinal
-	selector     *metav1.LabelSelector
-	specObserved bool // the StatefulSet controller acts on the current spec, and its creates for an earlier one have been answered
+// Workload is the StatefulSet or Deployment whose pods are the workers.
+type Workload struct {
+	Object       client.Object
+	Kind         v1alpha1.WorkloadKind
+	Replicas     int // the requested number
+	FirstOrdinal int // the first ordinal
+	Selector     *metav1.LabelSelector
+	SpecObserved bool // the StatefulSet controller acts on the current spec, and its creates for an earlier one have been answered
 }
 
 // usesSlots reports whether we assign slots to pods, because they have no ordinals.
-func (w poolWorkload) usesSlots() bool { return w.kind == v1alpha1.WorkloadDeployment }
+func (w Workload) usesSlots() bool { return w.Kind == v1alpha1.WorkloadDeployment }
 
 // expectsOrdinal reports whether the workload requires a pod with that ordinal.
-func (w poolWorkload) expectsOrdinal(ordinal int) bool {
-	return ordinal >= w.firstOrdinal && ordinal < w.firstOrdinal+w.replicas
+func (w Workload) expectsOrdinal(ordinal int) bool {
+	return ordinal >= w.FirstOrdinal && ordinal < w.FirstOrdinal+w.Replicas
 }
 
 // ordinalOf returns the ordinal of a StatefulSet's pod by name, or -1.
-func (w poolWorkload) ordinalOf(pod string) int {
-	ordinal, err := strconv.Atoi(strings.TrimPrefix(pod, w.object.GetName()+"-"))
+func (w Workload) ordinalOf(pod string) int {
+	ordinal, err := strconv.Atoi(strings.TrimPrefix(pod, w.Object.GetName()+"-"))
 	if err != nil {
 		return -1
 	}
 	return ordinal
 }
 
-// doesNotOwn reports whether the workload does not control a pod.
-func (w poolWorkload) doesNotOwn(pod *corev1.Pod) bool {
+// DoesNotOwn reports whether the workload does not control a pod.
+func (w Workload) DoesNotOwn(pod *corev1.Pod) bool {
 	key, owned := workloads.OwnerOf(pod)
-	return !owned || key.Kind != w.kind || key.Name != w.object.GetName() ||
-		!w.usesSlots() && metav1.GetControllerOfNoCopy(pod).UID != w.object.GetUID()
+	return !owned || key.Kind != w.Kind || key.Name != w.Object.GetName() ||
+		!w.usesSlots() && metav1.GetControllerOfNoCopy(pod).UID != w.Object.GetUID()
 }

@@ -71,15 +71,15 @@ func podNamed(name string) *corev1.Pod {
 
 func TestEvictionsNameTheirPodAndRespectBudgets(t *testing.T) {
 	recorder := &recordingClient{errs: map[string]error{"w-1": errBudget, "w-2": errMissing, "w-3": errAnother, "w-5": errRefused}}
-	var evictions []eviction
+	var evictions []Eviction
 	for _, name := range []string{"w-0", "w-1", "w-2", "w-3", "w-4", "w-5", "w-6"} {
-		evictions = append(evictions, eviction{pod: podNamed(name)})
+		evictions = append(evictions, Eviction{Pod: podNamed(name)})
 	}
 	gone, err := (&reconciler{client: recorder}).evictPods(t.Context(), evictions)
 	if !errors.Is(err, errRefused) {
 		t.Errorf("got %v", err)
 	}
-	if len(gone) != 2 || gone[0].pod.Name != "w-0" || gone[1].pod.Name != "w-4" {
+	if len(gone) != 2 || gone[0].Pod.Name != "w-0" || gone[1].Pod.Name != "w-4" {
 		t.Errorf("gone %v: only the first and the fifth go", gone)
 	}
 	if len(recorder.uids) != 6 || recorder.uids[0] != "uid-w-0" {
@@ -96,7 +96,7 @@ func TestRevisionsAreDiscardedByTheirUID(t *testing.T) {
 	} {
 		recorder := &recordingClient{errs: map[string]error{"pool-3": c.answer}}
 		err := (&reconciler{client: recorder}).deleteRevision(t.Context(), &v1alpha1.WorkerPool{},
-			storedRevision{number: 3, name: "pool-3", uid: "uid-3"})
+			StoredRevision{Number: 3, Name: "pool-3", Uid: "uid-3"})
 		if (err != nil) != c.fails || !slices.Equal(recorder.uids, []types.UID{"uid-3"}) {
 			t.Errorf("%s: %v, by UID %v", reason, err, recorder.uids)
 		}
@@ -108,8 +108,8 @@ func TestNothingFollowsARevisionThatIsNotKept(t *testing.T) {
 	pool := newFakeCluster(1, 1).pool
 	whole := func() *Plan {
 		return &Plan{
-			NewRevision: &storedRevision{number: 1, data: codec.Revision{Version: 1}}, Nudges: []nudge{{pod: podNamed("w-0")}},
-			ObsoleteRevisions: []storedRevision{{number: 0, name: "pool-0"}}, Evictions: []eviction{{pod: podNamed("w-1")}},
+			NewRevision: &StoredRevision{Number: 1, Data: codec.Revision{Version: 1}}, Nudges: []Nudge{{Pod: podNamed("w-0")}},
+			ObsoleteRevisions: []StoredRevision{{Number: 0, Name: "pool-0"}}, Evictions: []Eviction{{Pod: podNamed("w-1")}},
 		}
 	}
 	for failing, want := range map[string]string{
