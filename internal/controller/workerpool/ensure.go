@@ -3,6 +3,7 @@ package workerpool
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -32,7 +33,7 @@ func (r *reconciler) ensureConfig(ctx context.Context, pool *v1alpha1.WorkerPool
 		}
 	}
 	term := r.leadership.Term()
-	for _, name := range sortedNames(snapshot.Published.ConfigMaps) {
+	for _, name := range slices.Sorted(maps.Keys(snapshot.Published.ConfigMaps)) {
 		cm := snapshot.Published.ConfigMaps[name]
 		if cm.FencedTerm != term || cm.Object.Labels[v1alpha1.LabelPool] != pool.Name {
 			if err := r.writeConfigMap(ctx, pool, cm, state); err != nil {
@@ -51,15 +52,6 @@ func (r *reconciler) mayLackConfigMaps(pool *v1alpha1.WorkerPool, state *localSt
 	return pool.Spec.Config.Layout == v1alpha1.LayoutPerWorker && state.ensuredTerm != r.leadership.Term()
 }
 
-func sortedNames(configMaps map[string]*ConfigMap) []string {
-	names := make([]string, 0, len(configMaps))
-	for name := range configMaps {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
-
 // restoreConfig publishes the stored revisions, in place of what is gone or was changed by another writer.
 func (r *reconciler) restoreConfig(ctx context.Context, pool *v1alpha1.WorkerPool, snapshot *Snapshot, state *localState) error {
 	config := snapshot.RebuildConfig(pool)
@@ -71,7 +63,7 @@ func (r *reconciler) restoreConfig(ctx context.Context, pool *v1alpha1.WorkerPoo
 		return err
 	}
 	restored := Published{ConfigMaps: map[string]*ConfigMap{}, Ledger: codec.Ledger{}}
-	for _, name := range sortedNames(configMaps) {
+	for _, name := range slices.Sorted(maps.Keys(configMaps)) {
 		if err := r.writeConfigMap(ctx, pool, configMaps[name], state); err != nil {
 			return err
 		}
@@ -95,7 +87,7 @@ func (r *reconciler) restoreMissing(ctx context.Context, pool *v1alpha1.WorkerPo
 	if err := r.createPlaceholders(ctx, pool, missing, nil); err != nil {
 		return err
 	}
-	for _, name := range sortedNames(missing) {
+	for _, name := range slices.Sorted(maps.Keys(missing)) {
 		if err := r.writeConfigMap(ctx, pool, missing[name], state); err != nil {
 			return err
 		}
@@ -107,7 +99,7 @@ func (r *reconciler) restoreMissing(ctx context.Context, pool *v1alpha1.WorkerPo
 // createPlaceholders creates all missing ConfigMaps before the first one is restored, so that a leader that dies in between leaves no part
 // of the config that looks complete.
 func (r *reconciler) createPlaceholders(ctx context.Context, pool *v1alpha1.WorkerPool, configMaps, existing map[string]*ConfigMap) error {
-	for _, name := range sortedNames(configMaps) {
+	for _, name := range slices.Sorted(maps.Keys(configMaps)) {
 		cm := configMaps[name]
 		switch old := existing[name]; {
 		case old != nil:

@@ -71,11 +71,16 @@ func TestListsOfRevisionsAreReadWhereTheyAreNeeded(t *testing.T) {
 		}
 		for n, revision := range history {
 			list, found := revision.ChecksumOf(0)
-			if !found || list != listChecksum([]string{fmt.Sprint("j", n+1)}) || revision.Data.Version != int64(n+1) {
+			if !found || list != checksumOfList(fmt.Sprint("j", n+1)) || revision.Data.Version != int64(n+1) {
 				t.Errorf("%s: revision %d: %+v", reason, n+1, revision)
 			}
 		}
 	}
+}
+
+func checksumOfList(jobs ...string) uint64 {
+	sum, _ := StoredRevision{Data: codec.Revision{Workers: []codec.RevisionShare{{Jobs: jobs}}}}.ChecksumOf(0)
+	return sum
 }
 
 // A ControllerRevision of a few KiB unpacks to many MiB, and a user may make any number of them.

@@ -63,7 +63,7 @@ func TestNewWorkersWaitForOthersThatStart(t *testing.T) {
 	} {
 		t.Run(reason, func(t *testing.T) {
 			joining := memberSet{members: c.members}
-			joining.batchJoining(newFakeCluster(1, 1).pool, c.first, now)
+			joining.batchJoining(newPool(), c.first, now)
 			waits := joining.members[0].State == assign.NotReady && joining.members[0].ready
 			if joining.requeueAfter != c.wait || waits != (c.wait > 0) {
 				t.Errorf("waits %s, the first one waits: %t; want %s", joining.requeueAfter, waits, c.wait)
@@ -112,7 +112,7 @@ func TestFailoverHasALimit(t *testing.T) {
 				c.change(members, knownOrdinals)
 			}
 			set := memberSet{members: members}
-			set.failOver(newFakeCluster(1, 1).pool, len(members), knownOrdinals, now)
+			set.failOver(newPool(), len(members), knownOrdinals, now)
 			failed := 0
 			for _, m := range set.members {
 				if m.State == assign.Leaving {
@@ -131,7 +131,7 @@ func TestFailoverHasALimit(t *testing.T) {
 
 // A worker that was away and came back has its full time again.
 func TestTimeOfAbsenceBeginsAnew(t *testing.T) {
-	pool, known, begun := newFakeCluster(1, 1).pool, &Clocks{}, time.Unix(1000, 0)
+	pool, known, begun := newPool(), &Clocks{}, time.Unix(1000, 0)
 	snapshot := Snapshot{Workload: newWorkload(v1alpha1.WorkloadStatefulSet, 2)}
 	absentSince := func(seconds int, pods ...*corev1.Pod) time.Time {
 		snapshot.Pods = pods

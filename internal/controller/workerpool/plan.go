@@ -1,6 +1,7 @@
 package workerpool
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -139,7 +140,7 @@ func (p *planner) planConfigMaps(file codec.File, ledger codec.Ledger, shares []
 		changed[p.pool.ConfigNameOf(share.Worker)] = true
 	}
 	configMaps := SplitPerWorker(p.pool, ConfigMap{File: file, Ledger: ledger})
-	for _, name := range sortedNames(configMaps) {
+	for _, name := range slices.Sorted(maps.Keys(configMaps)) {
 		if p.pool.Spec.Config.Layout == v1alpha1.LayoutPerWorker && !changed[name] {
 			continue
 		}

@@ -89,7 +89,7 @@ func TestAbsenceIsVerifiedWhenItMatters(t *testing.T) {
 		"pod cannot be asked and need not change": {newWorkload(set, 1), newPublished(), true, false, PodObservation{}, false},
 	} {
 		t.Run(reason, func(t *testing.T) {
-			pool, snapshot, known := newFakeCluster(1, 1).pool, Snapshot{Workload: c.of, Published: c.config}, &Clocks{}
+			pool, snapshot, known := newPool(), Snapshot{Workload: c.of, Published: c.config}, &Clocks{}
 			known.ObservedPods.Set("w-0", c.seen)
 			if !c.acknowledge {
 				pool.Spec.Refresh.Acknowledge = nil
@@ -143,7 +143,7 @@ func TestPodIsReplacedWhenNothingElseProvesThatItLostAJob(t *testing.T) {
 		"jobs may run twice, Overlap": {with(func(s *v1alpha1.WorkerPoolSpec) { s.Handoff = v1alpha1.HandoffOverlap }), []string{"a"}, false},
 	} {
 		t.Run(reason, func(t *testing.T) {
-			pool := newFakeCluster(1, 1).pool
+			pool := newPool()
 			c.change(&pool.Spec)
 			d := &planner{pool: pool, podsByName: map[string]*corev1.Pod{"w-0": podNamed("w-0")}}
 			d.snapshot.Published.Ledger = codec.Ledger{"w-0": {PodUID: "uid-before"}, "w-1": {PodUID: "uid-w-1"}}
@@ -199,7 +199,7 @@ func TestLostConfigIsRebuiltFromRevisions(t *testing.T) {
 		"status knows a later number": {Snapshot{History: history[:1]}, 0, 30, "a | b c", "", 31},
 	} {
 		t.Run(reason, func(t *testing.T) {
-			pool := newFakeCluster(1, 1).pool
+			pool := newPool()
 			pool.Status.ConvergedRevision, pool.Status.Version = c.converged, c.version
 			rebuilt := c.w.RebuildConfig(pool)
 			file, ledger := rebuilt.File, rebuilt.Ledger
@@ -247,7 +247,7 @@ func TestOnlySilentWorkersAreNudgedAgain(t *testing.T) {
 		"it cannot be asked":    {unsettled, false, false},
 		"it has nothing at all": {assign.Record{Worker: "w-0"}, true, false},
 	} {
-		pool, known, now := newFakeCluster(1, 1).pool, &Clocks{}, time.Unix(1000, 0)
+		pool, known, now := newPool(), &Clocks{}, time.Unix(1000, 0)
 		if !c.canAsk {
 			pool.Spec.Refresh.Acknowledge = nil
 		}
@@ -272,7 +272,7 @@ func TestPodsOfADeploymentGetSlotAndDeletionCost(t *testing.T) {
 		"is a StatefulSet's":   {v1alpha1.WorkloadStatefulSet, true, "", ""},
 		"leaves a StatefulSet": {v1alpha1.WorkloadStatefulSet, false, "", ""},
 	} {
-		d := &planner{pool: newFakeCluster(1, 1).pool, snapshot: Snapshot{Workload: newWorkload(c.kind, 1)}}
+		d := &planner{pool: newPool(), snapshot: Snapshot{Workload: newWorkload(c.kind, 1)}}
 		got := d.memberNudge(member{Worker: assign.Worker{Ordinal: 2}, pod: podNamed("w-0"), wanted: c.wanted}, assign.Record{})
 		if got.Labels[v1alpha1.LabelSlot] != c.slot || got.Annotations[corev1.PodDeletionCost] != c.cost {
 			t.Errorf("%s: labels %v, annotations %v", reason, got.Labels, got.Annotations)
@@ -284,7 +284,7 @@ func TestPodIsNotNudgedTwice(t *testing.T) {
 	pod := podNamed("w-0")
 	pod.Annotations = map[string]string{v1alpha1.AnnotationConfigVersion: "4"}
 	record := assign.Record{Worker: "w-0", Lists: []assign.ListVersion{{Version: 4}}}
-	d := &planner{pool: newFakeCluster(1, 1).pool, clocks: &Clocks{}, now: time.Unix(1000, 0), records: []assign.Record{record}}
+	d := &planner{pool: newPool(), clocks: &Clocks{}, now: time.Unix(1000, 0), records: []assign.Record{record}}
 	d.snapshot.Workload = newWorkload(v1alpha1.WorkloadStatefulSet, 1)
 	d.memberSet.members = []member{{Worker: assign.Worker{Name: "w-0"}, pod: pod, wanted: true}, {Worker: assign.Worker{Name: "w-1"}}}
 	if d.planNudges(); len(d.Nudges) > 0 {

@@ -4,12 +4,9 @@ import (
 	"testing"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/pool/ack"
 	"github.com/swarm-io/swarm-operator/internal/pool/assign"
 	"github.com/swarm-io/swarm-operator/internal/pool/codec"
@@ -38,7 +35,7 @@ func TestOnlyTheWorkersOwnAnswerCounts(t *testing.T) {
 	} {
 		t.Run(reason, func(t *testing.T) {
 			record, pod := revokedRecord()
-			d := &planner{pool: newFakeCluster(1, 1).pool, clocks: &Clocks{},
+			d := &planner{pool: newPool(), clocks: &Clocks{},
 				snapshot: Snapshot{AckResponses: map[string]ack.Response{"w-0": c.answer}}}
 			if got := d.applyAcknowledgement(record, pod); got.IsAcknowledged() != c.counts || (len(got.MayHold()) == 1) != c.counts {
 				t.Errorf("settled %t, may hold %v", got.IsAcknowledged(), got.MayHold())
@@ -64,7 +61,7 @@ func TestWorkerThatMustBeReplacedIsNotAssumedToHaveLoadedItsList(t *testing.T) {
 		"that was before the latest list": {"uid-before", PodObservation{4, "uid-before"}, true, false},
 	} {
 		t.Run(reason, func(t *testing.T) {
-			pool := newFakeCluster(1, 1).pool
+			pool := newPool()
 			pool.Spec.Refresh.Acknowledge = nil
 			pool.Status.ConvergedRevision = 1 // not of a known revision
 			now, known := time.Now(), &Clocks{}
@@ -79,41 +76,5 @@ func TestWorkerThatMustBeReplacedIsNotAssumedToHaveLoadedItsList(t *testing.T) {
 				t.Errorf("assumed: %t", got)
 			}
 		})
-	}
-}
-
-// controlledBy returns a pod of a StatefulSet or ReplicaSet.
-func controlledBy(kind, name string, uid types.UID, hash string) *corev1.Pod {
-	pod := podNamed("w-0")
-	pod.OwnerReferences = []metav1.OwnerReference{{Kind: kind, Name: name, UID: uid, Controller: new(true)}}
-	if hash != "" {
-		pod.Labels = map[string]string{appsv1.DefaultDeploymentUniqueLabelKey: hash}
-	}
-	return pod
-}
-
-// Pods of other workloads may carry the same labels. They must not be nudged, evicted or counted.
-func TestPodsOfOtherWorkloadsAreNotOwned(t *testing.T) {
-	newOwner := func(kind v1alpha1.WorkloadKind) Workload {
-		return Workload{Kind: kind, Object: &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "w", UID: "uid-w"}}}
-	}
-	set, deployment := newOwner(v1alpha1.WorkloadStatefulSet), newOwner(v1alpha1.WorkloadDeployment)
-	for reason, c := range map[string]struct {
-		of       Workload
-		pod      *corev1.Pod
-		disowned bool
-	}{
-		"its own":                      {set, controlledBy("StatefulSet", "w", "uid-w", ""), false},
-		"without an owner":             {set, podNamed("w-0"), true},
-		"another StatefulSet's":        {set, controlledBy("StatefulSet", "v", "uid-v", ""), true},
-		"one's that had the same name": {set, controlledBy("StatefulSet", "w", "uid-before", ""), true},
-		"a Deployment's of that name":  {set, controlledBy("ReplicaSet", "w-5f", "uid-r", "5f"), true},
-		"the Deployment's own":         {deployment, controlledBy("ReplicaSet", "w-5f", "uid-r", "5f"), false},
-		"another Deployment's":         {deployment, controlledBy("ReplicaSet", "v-5f", "uid-r", "5f"), true},
-		"a StatefulSet's of that name": {deployment, controlledBy("StatefulSet", "w", "uid-w", ""), true},
-	} {
-		if got := c.of.DoesNotOwn(c.pod); got != c.disowned {
-			t.Errorf("%s: disowned %t", reason, got)
-		}
 	}
 }

@@ -42,7 +42,7 @@ func TestNoMorePodsAreReplacedAtOnceThanMayBeUnavailable(t *testing.T) {
 			""},
 	} {
 		t.Run(reason, func(t *testing.T) {
-			pool := newFakeCluster(1, 1).pool
+			pool := newPool()
 			pool.Spec.Refresh.MaxUnavailable = c.most
 			d := &planner{pool: pool, clocks: &Clocks{}, podsByName: map[string]*corev1.Pod{}}
 			for n, ready := range c.ready {
