@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/pool/plan"
 )
 
 var podKind = corev1.SchemeGroupVersion.WithKind("Pod")
@@ -25,41 +26,41 @@ const maxParallelRequests = 8
 
 // apply carries out the plan, in an order that is safe if the operator is killed: a revision is stored before it is published, and only
 // published lists are delivered.
-func (r *reconciler) apply(ctx context.Context, pool *v1alpha1.WorkerPool, plan *Plan, state *localState) (err error) {
-	state.clocks.reserveSlots(plan.Nudges)
-	if plan.NewRevision != nil {
-		if err := r.storeRevision(ctx, pool, *plan.NewRevision, state); err != nil {
+func (r *reconciler) apply(ctx context.Context, pool *v1alpha1.WorkerPool, next *plan.Plan, state *localState) (err error) {
+	state.clocks.ReserveSlots(next.Nudges)
+	if next.NewRevision != nil {
+		if err := r.storeRevision(ctx, pool, *next.NewRevision, state); err != nil {
 			return err
 		}
 	}
-	for _, cm := range plan.ConfigMaps {
+	for _, cm := range next.ConfigMaps {
 		if err := r.writeConfigMap(ctx, pool, cm, state); err != nil {
 			return err
 		}
 	}
-	if err := r.nudgePods(ctx, plan.Nudges); err != nil {
+	if err := r.nudgePods(ctx, next.Nudges); err != nil {
 		return err
 	}
-	state.clocks.recordNudges(plan.Nudges, time.Now())
-	if plan.ScaleTo != nil {
-		if err := r.scaleWorkload(ctx, pool, *plan.ScaleTo); err != nil {
+	state.clocks.RecordNudges(next.Nudges, time.Now())
+	if next.ScaleTo != nil {
+		if err := r.scaleWorkload(ctx, pool, *next.ScaleTo); err != nil {
 			return err
 		}
 	}
-	for _, revision := range plan.ObsoleteRevisions {
+	for _, revision := range next.ObsoleteRevisions {
 		if err := r.deleteRevision(ctx, pool, revision); err != nil {
 			return err
 		}
 	}
-	plan.Evicted, err = r.evictPods(ctx, plan.Evictions)
-	for _, e := range plan.Evicted {
-		state.clocks.ObservedPods.Set(e.Pod.Name, PodObservation{e.ListVersion, string(e.Pod.UID)})
+	next.Evicted, err = r.evictPods(ctx, next.Evictions)
+	for _, e := range next.Evicted {
+		state.clocks.ObservedPods.Set(e.Pod.Name, plan.PodObservation{e.ListVersion, string(e.Pod.UID)})
 	}
 	return err
 }
 
 // nudgePods patches pods, several in parallel. Pods that are gone or were replaced need nothing.
-func (r *reconciler) nudgePods(ctx context.Context, nudges []Nudge) error {
+func (r *reconciler) nudgePods(ctx context.Context, nudges []plan.Nudge) error {
 	results, semaphore := make(chan error, len(nudges)), make(chan struct{}, maxParallelRequests)
 	for n := range nudges {
 		semaphore <- struct{}{}
@@ -75,7 +76,7 @@ func (r *reconciler) nudgePods(ctx context.Context, nudges []Nudge) error {
 	return errors.Join(errs...)
 }
 
-func (r *reconciler) patchPod(ctx context.Context, n *Nudge) error {
+func (r *reconciler) patchPod(ctx context.Context, n *plan.Nudge) error {
 	metadata := map[string]any{"uid": n.Pod.UID}
 	if len(n.Labels) > 0 {
 		metadata["labels"] = n.Labels
@@ -116,7 +117,7 @@ func (r *reconciler) scaleWorkload(ctx context.Context, pool *v1alpha1.WorkerPoo
 }
 
 // evictPods requests the eviction of pods by UID, and returns the evicted ones. A request that a budget refuses is repeated later.
-func (r *reconciler) evictPods(ctx context.Context, evictions []Eviction) (evicted []Eviction, err error) {
+func (r *reconciler) evictPods(ctx context.Context, evictions []plan.Eviction) (evicted []plan.Eviction, err error) {
 	for _, e := range evictions {
 		body := &policyv1.Eviction{DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &e.Pod.UID}}}
 		err := r.client.SubResource("eviction").Create(ctx, e.Pod.DeepCopy(), body)

@@ -12,11 +12,12 @@ import (
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/pool/codec"
+	"github.com/swarm-io/swarm-operator/internal/pool/plan"
 )
 
 // ensureConfig takes over the config before any decision is based on it: it exists, empty at first; no other writer has changed it; and
 // this leader has raised its fence, so that a late write of an earlier leader is refused.
-func (r *reconciler) ensureConfig(ctx context.Context, pool *v1alpha1.WorkerPool, snapshot *Snapshot) error {
+func (r *reconciler) ensureConfig(ctx context.Context, pool *v1alpha1.WorkerPool, snapshot *plan.Snapshot) error {
 	state := r.stateFor(pool)
 	if snapshot.Published.Missing || snapshot.Published.Modified {
 		// A revision that is not in the cache yet may have been published: rebuild from the stored ones.
@@ -53,16 +54,16 @@ func (r *reconciler) mayLackConfigMaps(pool *v1alpha1.WorkerPool, state *localSt
 }
 
 // restoreConfig publishes the stored revisions, in place of what is gone or was changed by another writer.
-func (r *reconciler) restoreConfig(ctx context.Context, pool *v1alpha1.WorkerPool, snapshot *Snapshot, state *localState) error {
+func (r *reconciler) restoreConfig(ctx context.Context, pool *v1alpha1.WorkerPool, snapshot *plan.Snapshot, state *localState) error {
 	config := snapshot.RebuildConfig(pool)
 	if pool.Spec.Config.Layout == v1alpha1.LayoutPerWorker && len(config.File.Workers) == 0 {
 		return nil // no worker can have one
 	}
-	configMaps := SplitPerWorker(pool, config)
+	configMaps := plan.SplitPerWorker(pool, config)
 	if err := r.createPlaceholders(ctx, pool, configMaps, snapshot.Published.ConfigMaps); err != nil {
 		return err
 	}
-	restored := Published{ConfigMaps: map[string]*ConfigMap{}, Ledger: codec.Ledger{}}
+	restored := plan.Published{ConfigMaps: map[string]*plan.ConfigMap{}, Ledger: codec.Ledger{}}
 	for _, name := range slices.Sorted(maps.Keys(configMaps)) {
 		if err := r.writeConfigMap(ctx, pool, configMaps[name], state); err != nil {
 			return err
@@ -79,8 +80,8 @@ func (r *reconciler) restoreConfig(ctx context.Context, pool *v1alpha1.WorkerPoo
 
 // restoreMissing publishes the stored revisions for workers whose own ConfigMap is missing. If it was deleted, they may hold its jobs. If
 // it has yet to be created, this is harmless: the worker gets an empty list, and its jobs when it has acknowledged that.
-func (r *reconciler) restoreMissing(ctx context.Context, pool *v1alpha1.WorkerPool, snapshot *Snapshot, state *localState) error {
-	missing := SplitPerWorker(pool, snapshot.RebuildConfig(pool))
+func (r *reconciler) restoreMissing(ctx context.Context, pool *v1alpha1.WorkerPool, snapshot *plan.Snapshot, state *localState) error {
+	missing := plan.SplitPerWorker(pool, snapshot.RebuildConfig(pool))
 	for name := range snapshot.Published.ConfigMaps {
 		delete(missing, name)
 	}
@@ -98,33 +99,33 @@ func (r *reconciler) restoreMissing(ctx context.Context, pool *v1alpha1.WorkerPo
 
 // createPlaceholders creates all missing ConfigMaps before the first one is restored, so that a leader that dies in between leaves no part
 // of the config that looks complete.
-func (r *reconciler) createPlaceholders(ctx context.Context, pool *v1alpha1.WorkerPool, configMaps, existing map[string]*ConfigMap) error {
+func (r *reconciler) createPlaceholders(ctx context.Context, pool *v1alpha1.WorkerPool, configMaps, existing map[string]*plan.ConfigMap) error {
 	for _, name := range slices.Sorted(maps.Keys(configMaps)) {
 		cm := configMaps[name]
 		switch old := existing[name]; {
 		case old != nil:
 			cm.Object = old.Object
 		case len(configMaps) > 1 || cm.GrantsJobs():
-			object := Placeholder(pool, name, false)
+			object := plan.Placeholder(pool, name, false)
 			if err := r.client.Create(ctx, object); err != nil {
 				return fmt.Errorf("create ConfigMap %q: %w", name, asConflict(err, name))
 			}
 			cm.Object = object
 		default:
-			cm.Object = NewConfigMap(pool, name).Object
+			cm.Object = plan.NewConfigMap(pool, name).Object
 		}
 	}
 	return nil
 }
 
 // writeConfigMap stores a ConfigMap unless it has changed since it was read.
-func (r *reconciler) writeConfigMap(ctx context.Context, pool *v1alpha1.WorkerPool, cm *ConfigMap, state *localState) error {
+func (r *reconciler) writeConfigMap(ctx context.Context, pool *v1alpha1.WorkerPool, cm *plan.ConfigMap, state *localState) error {
 	term, fence := r.leadership.Term(), cm.Fence()
 	if cached := state.configMaps[cm.Object.Name]; cached == nil || cached.FencedTerm != term {
-		if !IsPlausible(fence) {
+		if !plan.IsPlausible(fence) {
 			state.addNumberIgnored("the annotation %s of ConfigMap %q was set to %d", v1alpha1.AnnotationFence, cm.Object.Name, fence)
 		}
-		fence = NextFence(fence)
+		fence = plan.NextFence(fence)
 	}
 	object, problem := cm.Render(pool, fence)
 	if problem != nil {
@@ -135,7 +136,7 @@ func (r *reconciler) writeConfigMap(ctx context.Context, pool *v1alpha1.WorkerPo
 		return fmt.Errorf("write ConfigMap %q: %w", cm.Object.Name, asConflict(err, object.Name))
 	}
 	object.ManagedFields = nil // unused, and longer than the rest
-	stored := ParseConfigMap(object, pool.Spec.Config.Key)
+	stored := plan.ParseConfigMap(object, pool.Spec.Config.Key)
 	stored.FencedTerm = term
 	state.configMaps[object.Name] = stored
 	return nil
@@ -150,7 +151,7 @@ func (r *reconciler) storeConfigMap(ctx context.Context, pool *v1alpha1.WorkerPo
 	case !grantsJobs:
 		return r.client.Create(ctx, object)
 	}
-	created := Placeholder(pool, object.Name, true)
+	created := plan.Placeholder(pool, object.Name, true)
 	if err := r.client.Create(ctx, created); err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/pool/assign"
 	"github.com/swarm-io/swarm-operator/internal/pool/codec"
+	"github.com/swarm-io/swarm-operator/internal/pool/plan"
 )
 
 // fixedTerm is the leadership of one term.
@@ -84,8 +85,8 @@ func perWorkerPool() *v1alpha1.WorkerPool {
 }
 
 // grantingConfigMap returns the ConfigMap that gives a worker a job.
-func grantingConfigMap(pool *v1alpha1.WorkerPool, worker string, version int64) *ConfigMap {
-	cm := NewConfigMap(pool, pool.ConfigNameOf(worker))
+func grantingConfigMap(pool *v1alpha1.WorkerPool, worker string, version int64) *plan.ConfigMap {
+	cm := plan.NewConfigMap(pool, pool.ConfigNameOf(worker))
 	cm.File = codec.File{Version: version, Workers: []codec.FileEntry{{Worker: worker, Version: version, Jobs: []string{"j00"}}}}
 	return cm
 }
@@ -97,14 +98,14 @@ func TestLateCreateGrantsNothing(t *testing.T) {
 	if err := former.writeConfigMap(t.Context(), pool, grantingConfigMap(pool, "w-0", 7), newLocalState("pool")); err != nil {
 		t.Fatal(err)
 	}
-	if written := ParseConfigMap(server.getConfigMap(t, "w-config-w-0"), "config.yml"); written.Modified || len(written.File.Workers) != 1 ||
+	if written := plan.ParseConfigMap(server.getConfigMap(t, "w-config-w-0"), "config.yml"); written.Modified || len(written.File.Workers) != 1 ||
 		written.File.Version != 7 {
 		t.Errorf("stored %+v", written)
 	}
 	if len(server.created) != 1 || len(server.created[0].Data) > 0 {
 		t.Fatalf("created %+v", server.created)
 	}
-	late := ParseConfigMap(server.created[0], "config.yml")
+	late := plan.ParseConfigMap(server.created[0], "config.yml")
 	if late.Modified || late.GrantsJobs() || late.File.Version != 0 {
 		t.Errorf("a late Create says %+v", late)
 	}
@@ -112,7 +113,7 @@ func TestLateCreateGrantsNothing(t *testing.T) {
 }
 
 // assertLateUpdateIsRefused lets the next leader take over a ConfigMap. From then on the Update that would follow is refused.
-func assertLateUpdateIsRefused(t *testing.T, pool *v1alpha1.WorkerPool, created *corev1.ConfigMap, late *ConfigMap) {
+func assertLateUpdateIsRefused(t *testing.T, pool *v1alpha1.WorkerPool, created *corev1.ConfigMap, late *plan.ConfigMap) {
 	t.Helper()
 	next := newStore(t, created)
 	stale := created.DeepCopy()
@@ -122,7 +123,7 @@ func assertLateUpdateIsRefused(t *testing.T, pool *v1alpha1.WorkerPool, created 
 	if err != nil || refused != nil || config.Modified || len(config.Entries) > 0 {
 		t.Fatalf("found %+v, %v, %v", config, refused, err)
 	}
-	if err := leader.ensureConfig(t.Context(), pool, &Snapshot{Published: config}); err != nil {
+	if err := leader.ensureConfig(t.Context(), pool, &plan.Snapshot{Published: config}); err != nil {
 		t.Fatal(err)
 	}
 	late.Object, late.File = stale, grantingConfigMap(pool, "w-0", 7).File
@@ -138,7 +139,7 @@ func TestHalfRestoredConfigIsRestoredAgain(t *testing.T) {
 	for _, layout := range []v1alpha1.ConfigLayout{v1alpha1.LayoutPerWorker, v1alpha1.LayoutShared} {
 		pool := perWorkerPool()
 		pool.Spec.Config.Layout = layout
-		revision := StoredRevision{Number: 1, Data: codec.Revision{Version: 1, Workers: []codec.RevisionShare{
+		revision := plan.StoredRevision{Number: 1, Data: codec.Revision{Version: 1, Workers: []codec.RevisionShare{
 			{Worker: "w-0", Ordinal: 0, Version: 1, Jobs: []string{"j00", "j01"}},
 			{Worker: "w-1", Ordinal: 1, Version: 1, Jobs: []string{"j02", "j03"}},
 		}}}
@@ -163,7 +164,7 @@ func TestHalfRestoredConfigIsRestoredAgain(t *testing.T) {
 				t.Fatal(err)
 			}
 			heldJobs := map[string][]string{}
-			for _, record := range config.Records(Workload{Kind: v1alpha1.WorkloadDeployment}) {
+			for _, record := range config.Records(plan.Workload{Kind: v1alpha1.WorkloadDeployment}) {
 				heldJobs[record.Worker] = record.MayHold()
 			}
 			if !slices.Equal(heldJobs["w-0"], []string{"j00", "j01"}) || !slices.Equal(heldJobs["w-1"], []string{"j02", "j03"}) {
@@ -186,7 +187,7 @@ func ensureConfigAs(t *testing.T, server *fakeStore, pool *v1alpha1.WorkerPool, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	return r.ensureConfig(t.Context(), pool, &Snapshot{Published: config})
+	return r.ensureConfig(t.Context(), pool, &plan.Snapshot{Published: config})
 }
 
 // A leader is elected while its cache lacks the last ConfigMap and revision of the former leader.
@@ -196,7 +197,7 @@ func TestTermBeginsWithStoredObjects(t *testing.T) {
 		pool.Spec.Config.Layout = layout
 		server := newStore(t)
 		former := &reconciler{client: server, leadership: fixedTerm(1)}
-		kept := former.storeRevision(t.Context(), pool, StoredRevision{Number: 1, Data: codec.Revision{Version: 1}}, newLocalState("pool"))
+		kept := former.storeRevision(t.Context(), pool, plan.StoredRevision{Number: 1, Data: codec.Revision{Version: 1}}, newLocalState("pool"))
 		if err := errors.Join(kept, former.writeConfigMap(t.Context(), pool, grantingConfigMap(pool, "w-0", 1),
 			newLocalState("pool"))); err != nil {
 			t.Fatal(err)
@@ -232,7 +233,7 @@ func ensureStoredConfig(t *testing.T, r *reconciler, pool *v1alpha1.WorkerPool, 
 		t.Fatalf("history %v, %v", history, err)
 	}
 	r.client = server
-	if err := r.ensureConfig(t.Context(), pool, &Snapshot{Published: config, History: history}); err != nil {
+	if err := r.ensureConfig(t.Context(), pool, &plan.Snapshot{Published: config, History: history}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -241,7 +242,7 @@ func ensureStoredConfig(t *testing.T, r *reconciler, pool *v1alpha1.WorkerPool, 
 func TestLostConfigIsRebuiltFromStoredRevisions(t *testing.T) {
 	pool, server := perWorkerPool(), newStore(t)
 	pool.Spec.Config.Layout = v1alpha1.LayoutShared
-	newest := StoredRevision{Number: 2, Data: codec.Revision{Version: 3,
+	newest := plan.StoredRevision{Number: 2, Data: codec.Revision{Version: 3,
 		Workers: []codec.RevisionShare{{Worker: "w-0", Version: 3, Jobs: []string{"j00"}}}}}
 	if err := (&reconciler{client: server, leadership: fixedTerm(1)}).storeRevision(t.Context(), pool, newest,
 		newLocalState("pool")); err != nil {
@@ -250,7 +251,7 @@ func TestLostConfigIsRebuiltFromStoredRevisions(t *testing.T) {
 	if err := ensureConfigAs(t, server, pool, 2); err != nil { // with an empty history
 		t.Fatal(err)
 	}
-	restored := ParseConfigMap(server.getConfigMap(t, pool.ConfigName()), "config.yml")
+	restored := plan.ParseConfigMap(server.getConfigMap(t, pool.ConfigName()), "config.yml")
 	if records := restored.Ledger.Records(restored.File); len(records) != 1 || !slices.Equal(records[0].MayHold(), []string{"j00"}) {
 		t.Errorf("restored %+v", restored.File)
 	}
@@ -269,13 +270,13 @@ func TestRevisionsOfAnotherPoolAreNotRead(t *testing.T) {
 
 func TestConfigMapGrantsJobs(t *testing.T) {
 	for reason, c := range map[string]struct {
-		sheet ConfigMap
+		sheet plan.ConfigMap
 		want  bool
 	}{
-		"nothing":         {ConfigMap{}, false},
-		"an empty list":   {ConfigMap{File: codec.File{Workers: []codec.FileEntry{{Worker: "w-0"}}}, Ledger: codec.Ledger{"w-0": {}}}, false},
-		"a job":           {ConfigMap{File: codec.File{Workers: []codec.FileEntry{{Worker: "w-0", Jobs: []string{"a"}}}}}, true},
-		"an earlier list": {ConfigMap{Ledger: codec.Ledger{"w-0": {Earlier: []assign.ListVersion{{Version: 1, Jobs: []string{"a"}}}}}}, true},
+		"nothing":         {plan.ConfigMap{}, false},
+		"an empty list":   {plan.ConfigMap{File: codec.File{Workers: []codec.FileEntry{{Worker: "w-0"}}}, Ledger: codec.Ledger{"w-0": {}}}, false},
+		"a job":           {plan.ConfigMap{File: codec.File{Workers: []codec.FileEntry{{Worker: "w-0", Jobs: []string{"a"}}}}}, true},
+		"an earlier list": {plan.ConfigMap{Ledger: codec.Ledger{"w-0": {Earlier: []assign.ListVersion{{Version: 1, Jobs: []string{"a"}}}}}}, true},
 	} {
 		if got := c.sheet.GrantsJobs(); got != c.want {
 			t.Errorf("%s: %t", reason, got)

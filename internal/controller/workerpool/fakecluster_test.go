@@ -20,6 +20,7 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/pool/ack"
 	"github.com/swarm-io/swarm-operator/internal/pool/codec"
+	"github.com/swarm-io/swarm-operator/internal/pool/plan"
 	"github.com/swarm-io/swarm-operator/worker/lease"
 )
 
@@ -284,12 +285,12 @@ func (c *fakeCluster) loadFile(p *fakeWorker) {
 }
 
 // observeLeases records the Leases of workers whose pod is gone, as a leader would.
-func (c *fakeCluster) observeLeases(snapshot Snapshot, clocks *Clocks) {
-	observed := WorkerMap[LeaseObservation](nil)
+func (c *fakeCluster) observeLeases(snapshot plan.Snapshot, clocks *plan.Clocks) {
+	observed := plan.WorkerMap[plan.LeaseObservation](nil)
 	for _, worker := range snapshot.GoneHolders(clocks) {
-		obs := LeaseObservation{CheckedAt: c.now}
+		obs := plan.LeaseObservation{CheckedAt: c.now}
 		if workerLease := c.leases[worker]; workerLease != nil {
-			obs = clocks.Leases[worker].Merge(LeaseObservation{
+			obs = clocks.Leases[worker].Merge(plan.LeaseObservation{
 				ResourceVersion: strconv.Itoa(workerLease.resourceVersion), HolderUID: string(workerLease.holder), Duration: leaseDuration,
 				ObservedSince: c.now, CheckedAt: c.now,
 			})
@@ -382,8 +383,8 @@ func (c *fakeCluster) asDeployment() *fakeCluster {
 }
 
 // workload returns the current StatefulSet or Deployment.
-func (c *fakeCluster) workload() Workload {
-	w := Workload{Kind: c.pool.Spec.Workers.Kind, Replicas: c.replicas, Selector: &metav1.LabelSelector{},
+func (c *fakeCluster) workload() plan.Workload {
+	w := plan.Workload{Kind: c.pool.Spec.Workers.Kind, Replicas: c.replicas, Selector: &metav1.LabelSelector{},
 		SpecObserved: len(c.pendingCreates) == 0}
 	meta := metav1.ObjectMeta{Name: "w", Namespace: "sim", UID: types.UID(fmt.Sprintf("set-%d", c.setIncarnation))}
 	w.Object = &appsv1.StatefulSet{ObjectMeta: meta}
@@ -478,11 +479,11 @@ func (c *fakeCluster) podsWithNames(names []string) map[string]*corev1.Pod {
 }
 
 // observe returns what the leader sees; absence is verified as the reconciler does.
-func (c *fakeCluster) observe(l *leader) (snapshot Snapshot, err error) {
+func (c *fakeCluster) observe(l *leader) (snapshot plan.Snapshot, err error) {
 	l.connect(c)
 	ctx := context.Background()
 	l.state.jobs = l.state.jobs.Update(c.pool, nil)
-	snapshot = Snapshot{AllPolled: true, Jobs: l.state.jobs, Workload: c.workload(), AckResponses: map[string]ack.Response{}}
+	snapshot = plan.Snapshot{AllPolled: true, Jobs: l.state.jobs, Workload: c.workload(), AckResponses: map[string]ack.Response{}}
 	if snapshot.History, err = l.readHistory(ctx, c.pool, l.state, false); err != nil {
 		return snapshot, err
 	}
@@ -498,7 +499,7 @@ func (c *fakeCluster) observe(l *leader) (snapshot Snapshot, err error) {
 	return snapshot, nil
 }
 
-func (c *fakeCluster) observePods(l *leader, snapshot *Snapshot) {
+func (c *fakeCluster) observePods(l *leader, snapshot *plan.Snapshot) {
 	if snapshot.Pods = c.ownedPods(); l.cachedPods != nil {
 		snapshot.Pods = l.cachedPods
 	}
@@ -516,18 +517,18 @@ func (c *fakeCluster) observePods(l *leader, snapshot *Snapshot) {
 }
 
 // decide runs a leader up to its plan: it takes over the config, and plans.
-func (c *fakeCluster) decide(l *leader) (Plan, bool) {
+func (c *fakeCluster) decide(l *leader) (plan.Plan, bool) {
 	snapshot, err := c.observe(l)
 	if err == nil {
 		err = l.ensureConfig(context.Background(), c.pool, &snapshot)
 	}
 	if err != nil {
 		c.logf("term %d: %v", l.term, err)
-		return Plan{}, false
+		return plan.Plan{}, false
 	}
 	before := fmt.Sprintf("%+v", l.state.clocks)
-	next := For(c.pool, snapshot, l.state.clocks, c.now)
-	if again := For(c.pool, snapshot, l.state.clocks, c.now); !reflect.DeepEqual(again, next) || fmt.Sprintf("%+v", l.state.clocks) != before {
+	next := plan.For(c.pool, snapshot, l.state.clocks, c.now)
+	if again := plan.For(c.pool, snapshot, l.state.clocks, c.now); !reflect.DeepEqual(again, next) || fmt.Sprintf("%+v", l.state.clocks) != before {
 		panic(fmt.Sprintf("planning again gives another plan, or has changed the clocks:\n%+v\n%+v", next, again))
 	}
 	l.state.follow(next)
@@ -535,25 +536,25 @@ func (c *fakeCluster) decide(l *leader) (Plan, bool) {
 }
 
 // apply is the reconciler's, and reports whether the leader survived. Pods are patched one after another, so that a seed is reproducible.
-func (c *fakeCluster) apply(l *leader, plan Plan) bool {
+func (c *fakeCluster) apply(l *leader, next plan.Plan) bool {
 	ctx := context.Background()
 	writes := []func() error{}
-	if plan.NewRevision != nil {
-		writes = append(writes, func() error { return l.storeRevision(ctx, c.pool, *plan.NewRevision, l.state) })
+	if next.NewRevision != nil {
+		writes = append(writes, func() error { return l.storeRevision(ctx, c.pool, *next.NewRevision, l.state) })
 	}
-	for _, s := range plan.ConfigMaps {
+	for _, s := range next.ConfigMaps {
 		writes = append(writes, func() error { return l.writeConfigMap(ctx, c.pool, s, l.state) })
 	}
-	for _, item := range plan.Nudges {
+	for _, item := range next.Nudges {
 		writes = append(writes, l.ifAlive(func() { c.patchPod(item) }))
 	}
-	if plan.ScaleTo != nil {
-		writes = append(writes, l.ifAlive(func() { c.replicas = int(*plan.ScaleTo) }))
+	if next.ScaleTo != nil {
+		writes = append(writes, l.ifAlive(func() { c.replicas = int(*next.ScaleTo) }))
 	}
-	for _, revision := range plan.ObsoleteRevisions {
+	for _, revision := range next.ObsoleteRevisions {
 		writes = append(writes, func() error { return l.deleteRevision(ctx, c.pool, revision) })
 	}
-	for _, item := range plan.Evictions {
+	for _, item := range next.Evictions {
 		writes = append(writes, l.ifAlive(func() { c.evictPod(l, item) }))
 	}
 	for _, write := range writes {
@@ -562,8 +563,8 @@ func (c *fakeCluster) apply(l *leader, plan Plan) bool {
 			return false
 		}
 	}
-	c.logWrites(l, plan)
-	setStatusFields(c.pool, plan)
+	c.logWrites(l, next)
+	setStatusFields(c.pool, next)
 	return true
 }
 
@@ -578,16 +579,16 @@ func (l *leader) ifAlive(write func()) func() error {
 	}
 }
 
-func (c *fakeCluster) logWrites(l *leader, plan Plan) {
-	if plan.NewRevision != nil {
-		c.logf("revision %d of term %d", plan.NewRevision.Number, l.term)
+func (c *fakeCluster) logWrites(l *leader, next plan.Plan) {
+	if next.NewRevision != nil {
+		c.logf("revision %d of term %d", next.NewRevision.Number, l.term)
 	}
-	for _, s := range plan.ConfigMaps {
+	for _, s := range next.ConfigMaps {
 		c.logf("term %d writes version %d of %s", l.term, s.File.Version, s.Object.Name)
 	}
 }
 
-func (c *fakeCluster) patchPod(n Nudge) {
+func (c *fakeCluster) patchPod(n plan.Nudge) {
 	if p := c.pods[n.Pod.Name]; p != nil && p.pod.UID == n.Pod.UID {
 		p.pod = p.pod.DeepCopy()
 		for key, value := range n.Annotations {
@@ -599,28 +600,28 @@ func (c *fakeCluster) patchPod(n Nudge) {
 	}
 }
 
-func (c *fakeCluster) evictPod(l *leader, e Eviction) {
+func (c *fakeCluster) evictPod(l *leader, e plan.Eviction) {
 	if p := c.pods[e.Pod.Name]; p != nil && p.pod.UID == e.Pod.UID {
 		c.terminatePod(e.Pod.Name)
-		l.state.clocks.ObservedPods.Set(e.Pod.Name, PodObservation{e.ListVersion, string(e.Pod.UID)})
+		l.state.clocks.ObservedPods.Set(e.Pod.Name, plan.PodObservation{e.ListVersion, string(e.Pod.UID)})
 	}
 }
 
 const unlimitedWrites = 1 << 20
 
 // reconcile runs one pass of a leader, which may die after so many writes.
-func (c *fakeCluster) reconcile(l *leader, writes int) (Plan, bool) {
+func (c *fakeCluster) reconcile(l *leader, writes int) (plan.Plan, bool) {
 	l.connect(c)
 	l.remainingWrites = writes
-	plan, decided := c.decide(l)
+	next, decided := c.decide(l)
 	if !decided {
-		return Plan{}, false
+		return plan.Plan{}, false
 	}
-	lived := c.apply(l, plan)
-	if lived && plan.IsIdle() {
+	lived := c.apply(l, next)
+	if lived && next.IsIdle() {
 		l.state.compact()
 	}
-	return plan, lived
+	return next, lived
 }
 
 // converge runs without faults until the pool has converged, and fails if it does not.
@@ -642,10 +643,10 @@ func (c *fakeCluster) converge(t testingT, l *leader) {
 		for name := range maps.Clone(c.pods) {
 			c.healPod(t, name)
 		}
-		plan, lived := c.reconcile(l, unlimitedWrites)
-		if lived && plan.Converged && plan.ReadyWorkers == c.replicas && len(plan.Nudges) == 0 && plan.RevisionNumber > 0 &&
+		next, lived := c.reconcile(l, unlimitedWrites)
+		if lived && next.Converged && next.ReadyWorkers == c.replicas && len(next.Nudges) == 0 && next.RevisionNumber > 0 &&
 			len(c.ownedPods()) == c.replicas {
-			c.requireAllJobsRun(t, plan)
+			c.requireAllJobsRun(t, next)
 			return
 		}
 	}
@@ -661,7 +662,7 @@ func (c *fakeCluster) healPod(t testingT, name string) {
 		return
 	}
 	p.silent = false
-	if ready, _ := PodReadiness(p.pod); !ready {
+	if ready, _ := plan.PodReadiness(p.pod); !ready {
 		p.setReady(true, c.now)
 	}
 	c.syncFile(p)
@@ -670,13 +671,13 @@ func (c *fakeCluster) healPod(t testingT, name string) {
 }
 
 // requireAllJobsRun fails if a job that should run does not.
-func (c *fakeCluster) requireAllJobsRun(t testingT, plan Plan) {
+func (c *fakeCluster) requireAllJobsRun(t testingT, next plan.Plan) {
 	t.Helper()
 	running := 0
 	for _, p := range c.pods {
 		running += len(p.runningJobs)
 	}
-	if c.replicas > 0 && running != len(c.pool.Spec.Jobs)-len(plan.Unassigned) {
+	if c.replicas > 0 && running != len(c.pool.Spec.Jobs)-len(next.Unassigned) {
 		t.Fatalf("%d jobs run of %d:\n%s", running, len(c.pool.Spec.Jobs), c.dump())
 	}
 }
@@ -691,8 +692,8 @@ func TestAPoolConvergesAndIsQuiet(t *testing.T) {
 	written := c.server.version
 	for range 10 {
 		c.now = c.now.Add(time.Minute)
-		if plan, _ := c.reconcile(l, 0); plan.NewRevision != nil || len(plan.ConfigMaps)+len(plan.Nudges)+len(plan.Evictions) > 0 {
-			t.Fatalf("a converged pool wants to write: %+v", plan)
+		if next, _ := c.reconcile(l, 0); next.NewRevision != nil || len(next.ConfigMaps)+len(next.Nudges)+len(next.Evictions) > 0 {
+			t.Fatalf("a converged pool wants to write: %+v", next)
 		}
 	}
 	if c.server.version != written {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/pool/codec"
+	"github.com/swarm-io/swarm-operator/internal/pool/plan"
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
@@ -32,7 +33,7 @@ func (r *reconciler) listRevisions(ctx context.Context, pool *v1alpha1.WorkerPoo
 
 // readHistory returns the stored revisions of a pool, by number. The newest one keeps its index. The lists of the others are read only if
 // needed: for the revision that the pool is pinned to and, past the cache, for those from which a lost config is restored.
-func (r *reconciler) readHistory(ctx context.Context, pool *v1alpha1.WorkerPool, state *localState, live bool) ([]StoredRevision, error) {
+func (r *reconciler) readHistory(ctx context.Context, pool *v1alpha1.WorkerPool, state *localState, live bool) ([]plan.StoredRevision, error) {
 	items, err := r.listRevisions(ctx, pool, live)
 	if err != nil {
 		return nil, err
@@ -43,9 +44,9 @@ func (r *reconciler) readHistory(ctx context.Context, pool *v1alpha1.WorkerPool,
 // parseRevisions reads the revisions that are not in memory.
 func (r *reconciler) parseRevisions(
 	ctx context.Context, pool *v1alpha1.WorkerPool, state *localState, items []appsv1.ControllerRevision, live bool,
-) (history []StoredRevision, err error) {
+) (history []plan.StoredRevision, err error) {
 	cached := state.newestRevision
-	if cached != nil && !IsPlausible(cached.Number) {
+	if cached != nil && !plan.IsPlausible(cached.Number) {
 		cached = nil
 	}
 	items = unreadRevisions(items, cached)
@@ -79,9 +80,9 @@ func (r *reconciler) parseRevisions(
 }
 
 // unreadRevisions returns the revisions to read, by number: those that are plausible and not in memory.
-func unreadRevisions(items []appsv1.ControllerRevision, cached *StoredRevision) []appsv1.ControllerRevision {
+func unreadRevisions(items []appsv1.ControllerRevision, cached *plan.StoredRevision) []appsv1.ControllerRevision {
 	items = slices.DeleteFunc(items, func(object appsv1.ControllerRevision) bool {
-		return !IsPlausible(object.Revision) || cached != nil && cached.Uid == object.UID
+		return !plan.IsPlausible(object.Revision) || cached != nil && cached.Uid == object.UID
 	})
 	slices.SortFunc(items, func(a, b appsv1.ControllerRevision) int { return cmp.Compare(a.Revision, b.Revision) })
 	return items
@@ -108,8 +109,8 @@ type revisionReader struct {
 }
 
 // read reads a revision, without its lists unless they are needed.
-func (r *revisionReader) read(ctx context.Context, object *appsv1.ControllerRevision, withLists bool) (StoredRevision, error) {
-	revision := StoredRevision{Number: object.Revision, Uid: object.UID, Name: object.Name}
+func (r *revisionReader) read(ctx context.Context, object *appsv1.ControllerRevision, withLists bool) (plan.StoredRevision, error) {
+	revision := plan.StoredRevision{Number: object.Revision, Uid: object.UID, Name: object.Name}
 	raw, err := codec.DecompressRevision(object.Data.Raw)
 	if err != nil {
 		return revision, kit.Terminal(fmt.Errorf("read ControllerRevision %q: %w", revision.Name, err))
@@ -130,7 +131,7 @@ func (r *revisionReader) read(ctx context.Context, object *appsv1.ControllerRevi
 	if revision.Data, err = codec.UnmarshalRevision(raw); err != nil {
 		return revision, kit.Terminal(fmt.Errorf("read ControllerRevision %q: %w", revision.Name, err))
 	}
-	revision.Sanitized = !SanitizeRevision(&revision.Data)
+	revision.Sanitized = !plan.SanitizeRevision(&revision.Data)
 	if !withLists {
 		revision.CompactLists()
 	}
@@ -164,7 +165,7 @@ func (t revisionLock) release(state *localState) {
 }
 
 // storeRevision stores a revision.
-func (r *reconciler) storeRevision(ctx context.Context, pool *v1alpha1.WorkerPool, revision StoredRevision, state *localState) error {
+func (r *reconciler) storeRevision(ctx context.Context, pool *v1alpha1.WorkerPool, revision plan.StoredRevision, state *localState) error {
 	data := revision.Encoded
 	if data == nil {
 		var err error
@@ -174,7 +175,7 @@ func (r *reconciler) storeRevision(ctx context.Context, pool *v1alpha1.WorkerPoo
 	}
 	object := &appsv1.ControllerRevision{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: pool.Namespace, Name: RevisionName(pool, revision.Number),
+			Namespace: pool.Namespace, Name: plan.RevisionName(pool, revision.Number),
 			Labels: map[string]string{v1alpha1.LabelPool: pool.Name},
 			OwnerReferences: []metav1.OwnerReference{{
 				APIVersion: v1alpha1.GroupVersion.String(), Kind: "WorkerPool", Name: pool.Name, UID: pool.UID, Controller: new(true),
@@ -186,13 +187,13 @@ func (r *reconciler) storeRevision(ctx context.Context, pool *v1alpha1.WorkerPoo
 		return fmt.Errorf("keep revision %d: %w", revision.Number, asConflict(err, object.Name))
 	}
 	revision.Uid, revision.Name = object.UID, object.Name
-	revision.Encoded, revision.Sanitized = nil, !SanitizeRevision(&revision.Data)
+	revision.Encoded, revision.Sanitized = nil, !plan.SanitizeRevision(&revision.Data)
 	state.newestRevision = &revision
 	return nil
 }
 
 // deleteRevision deletes a revision unless it was replaced.
-func (r *reconciler) deleteRevision(ctx context.Context, pool *v1alpha1.WorkerPool, revision StoredRevision) error {
+func (r *reconciler) deleteRevision(ctx context.Context, pool *v1alpha1.WorkerPool, revision plan.StoredRevision) error {
 	object := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: pool.Namespace, Name: revision.Name}}
 	err := r.client.Delete(ctx, object, client.Preconditions{UID: &revision.Uid})
 	if isIgnorable(err) {

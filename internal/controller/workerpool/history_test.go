@@ -12,6 +12,7 @@ import (
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/pool/codec"
+	"github.com/swarm-io/swarm-operator/internal/pool/plan"
 )
 
 // storeRevisions returns a reconciler and a pool with revisions. Each gives w-0 a different job, and names other jobs of the given
@@ -25,14 +26,14 @@ func storeRevisions(t *testing.T, count, length int) (*reconciler, *v1alpha1.Wor
 			Version: int64(n), Workers: []codec.RevisionShare{{Worker: "w-0", Version: int64(n), Jobs: []string{fmt.Sprint("j", n)}}},
 			Unassigned: []string{strings.Repeat("x", length)},
 		}
-		if err := r.storeRevision(t.Context(), pool, StoredRevision{Number: int64(n), Data: data}, newLocalState("pool")); err != nil {
+		if err := r.storeRevision(t.Context(), pool, plan.StoredRevision{Number: int64(n), Data: data}, newLocalState("pool")); err != nil {
 			t.Fatal(err)
 		}
 	}
 	return r, pool
 }
 
-func readStoredRevisions(ctx context.Context, r *reconciler, pool *v1alpha1.WorkerPool, state *localState, live bool) ([]StoredRevision,
+func readStoredRevisions(ctx context.Context, r *reconciler, pool *v1alpha1.WorkerPool, state *localState, live bool) ([]plan.StoredRevision,
 	error) {
 	items, err := r.listRevisions(context.WithoutCancel(ctx), pool, true)
 	if err != nil {
@@ -42,7 +43,7 @@ func readStoredRevisions(ctx context.Context, r *reconciler, pool *v1alpha1.Work
 }
 
 // revisionsWithLists returns the numbers of the revisions whose lists were read.
-func revisionsWithLists(history []StoredRevision) (numbers []int64) {
+func revisionsWithLists(history []plan.StoredRevision) (numbers []int64) {
 	for _, revision := range history {
 		if len(revision.Data.Workers[0].Jobs) > 0 {
 			numbers = append(numbers, revision.Number)
@@ -79,7 +80,7 @@ func TestListsOfRevisionsAreReadWhereTheyAreNeeded(t *testing.T) {
 }
 
 func checksumOfList(jobs ...string) uint64 {
-	sum, _ := StoredRevision{Data: codec.Revision{Workers: []codec.RevisionShare{{Jobs: jobs}}}}.ChecksumOf(0)
+	sum, _ := plan.StoredRevision{Data: codec.Revision{Workers: []codec.RevisionShare{{Jobs: jobs}}}}.ChecksumOf(0)
 	return sum
 }
 

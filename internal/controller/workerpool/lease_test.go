@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/swarm-io/swarm-operator/internal/pool/codec"
+	"github.com/swarm-io/swarm-operator/internal/pool/plan"
 	"github.com/swarm-io/swarm-operator/worker/lease"
 )
 
@@ -25,7 +26,7 @@ func (c *fakeCluster) publishedLists(t *testing.T) map[string][]string {
 }
 
 // advanceSecond simulates one second in which all workers load and a leader reconciles.
-func (c *fakeCluster) advanceSecond(t *testing.T, l *leader) Plan {
+func (c *fakeCluster) advanceSecond(t *testing.T, l *leader) plan.Plan {
 	t.Helper()
 	c.advance(time.Second)
 	for _, p := range c.pods {
@@ -33,8 +34,8 @@ func (c *fakeCluster) advanceSecond(t *testing.T, l *leader) Plan {
 		c.loadFile(p)
 		c.requireOneOwner(t)
 	}
-	plan, _ := c.reconcile(l, unlimitedWrites)
-	return plan
+	next, _ := c.reconcile(l, unlimitedWrites)
+	return next
 }
 
 // A clusterWithPodlessWorker is a pool with a process that has outlived its pod, and with no successor of that pod.
@@ -68,16 +69,16 @@ func TestAProcessThatRenewsItsLeaseKeepsItsJobs(t *testing.T) {
 	w.advanceSecond(t, l)
 	w.advanceSecond(t, l)
 	for n := range 60 {
-		plan := w.advanceSecond(t, l)
+		next := w.advanceSecond(t, l)
 		if w.jobsMoved(t) {
 			t.Fatalf("given away after %d s:\n%s", n, w.dump())
 		}
-		if plan.RequeueAfter == 0 || plan.RequeueAfter > leaseDuration/2 {
-			t.Errorf("looks again in %s", plan.RequeueAfter)
+		if next.RequeueAfter == 0 || next.RequeueAfter > leaseDuration/2 {
+			t.Errorf("looks again in %s", next.RequeueAfter)
 		}
-		if len(plan.Pending) != 1 || plan.Pending[0].Worker != "w-2" ||
-			n > 0 && !strings.HasSuffix(plan.Pending[0].Reason, "it is still renewed") {
-			t.Errorf("waits for %+v", plan.Pending)
+		if len(next.Pending) != 1 || next.Pending[0].Worker != "w-2" ||
+			n > 0 && !strings.HasSuffix(next.Pending[0].Reason, "it is still renewed") {
+			t.Errorf("waits for %+v", next.Pending)
 		}
 	}
 }
@@ -97,8 +98,8 @@ func TestALeaseThatHasRunOutSetsItsJobsFree(t *testing.T) {
 			w.podlessWorker.partitioned = true
 			seconds, reason := 0, ""
 			for ; !w.jobsMoved(t) && seconds < 60; seconds++ {
-				if plan := w.advanceSecond(t, l); len(plan.Pending) > 0 {
-					reason = plan.Pending[0].Reason
+				if next := w.advanceSecond(t, l); len(next.Pending) > 0 {
+					reason = next.Pending[0].Reason
 				}
 			}
 			if least := int(lease.TakeoverDelay(leaseDuration) / time.Second); seconds < least || seconds > least+3 {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/pool/codec"
+	"github.com/swarm-io/swarm-operator/internal/pool/plan"
 )
 
 // hasEvent reports whether an event, sent or pending, says that a number is ignored.
@@ -37,18 +38,18 @@ func TestNumbersThatNoPoolReachesAreIgnored(t *testing.T) {
 		number int64
 		event  string
 	}{
-		"status, the highest that counts":   {setStatusNumbers, MaxStatusNumber - 1, ""},
-		"status, just above":                {setStatusNumbers, MaxStatusNumber, "status.version"},
-		"status, what the API accepts":      {setStatusNumbers, MaxNumber, "status.convergedRevision"},
+		"status, the highest that counts":   {setStatusNumbers, plan.MaxStatusNumber - 1, ""},
+		"status, just above":                {setStatusNumbers, plan.MaxStatusNumber, "status.version"},
+		"status, what the API accepts":      {setStatusNumbers, plan.MaxNumber, "status.convergedRevision"},
 		"status, the highest number":        {setStatusNumbers, math.MaxInt64, "status.revision"},
-		"config":                            {setConfigVersions, MaxStatusNumber, ""},
-		"config, just above":                {setConfigVersions, MaxNumber, ""},
+		"config":                            {setConfigVersions, plan.MaxStatusNumber, ""},
+		"config, just above":                {setConfigVersions, plan.MaxNumber, ""},
 		"config, the highest number":        {setConfigVersions, math.MaxInt64, ""},
 		"config, a number below 0":          {setConfigVersions, -1, ""},
-		"revision":                          {addRevision, MaxStatusNumber, ""},
-		"revision, just above":              {addRevision, MaxNumber, ""},
+		"revision":                          {addRevision, plan.MaxStatusNumber, ""},
+		"revision, just above":              {addRevision, plan.MaxNumber, ""},
 		"revision, the highest number":      {addRevision, math.MaxInt64, ""},
-		"version of a revision, just above": {addRevisionWithVersion, MaxNumber, ""},
+		"version of a revision, just above": {addRevisionWithVersion, plan.MaxNumber, ""},
 		"version of a revision, the most":   {addRevisionWithVersion, math.MaxInt64, ""},
 	} {
 		t.Run(reason, func(t *testing.T) {
@@ -67,7 +68,7 @@ func TestNumbersThatNoPoolReachesAreIgnored(t *testing.T) {
 // The last number has no successor. The pool reports what to delete, and then continues.
 func TestRevisionWithTheLastNumberIsExplained(t *testing.T) {
 	e := newPublishedPool(t)
-	addRevision(t, e, MaxNumber-1)
+	addRevision(t, e, plan.MaxNumber-1)
 	e.addJob(t)
 	e.reconcilePool(t)
 	degraded := meta.FindStatusCondition(e.reconcilePool(t).Status.Conditions, v1alpha1.ConditionDegraded)
@@ -97,7 +98,7 @@ func (e *environment) addJob(t *testing.T) {
 // ones.
 func (e *environment) requirePublished(t *testing.T, job string) {
 	t.Helper()
-	var cm *ConfigMap
+	var cm *plan.ConfigMap
 	for range 10 {
 		pool, config := e.reconcilePool(t), &corev1.ConfigMap{}
 		for _, number := range []int64{pool.Status.Version, pool.Status.Revision, pool.Status.ConvergedRevision} {
@@ -106,7 +107,7 @@ func (e *environment) requirePublished(t *testing.T, job string) {
 			}
 		}
 		e.get(t, "w-config", config)
-		if cm = ParseConfigMap(config, "config.yml"); !cm.Modified && strings.Contains(cm.File.String(), job) {
+		if cm = plan.ParseConfigMap(config, "config.yml"); !cm.Modified && strings.Contains(cm.File.String(), job) {
 			return
 		}
 	}
@@ -126,7 +127,7 @@ func setConfigVersions(t *testing.T, e *environment, number int64) {
 	t.Helper()
 	config := &corev1.ConfigMap{}
 	e.get(t, "w-config", config)
-	cm := ParseConfigMap(config, "config.yml")
+	cm := plan.ParseConfigMap(config, "config.yml")
 	cm.File.Version = number
 	for n := range cm.File.Workers {
 		cm.File.Workers[n].Version = number

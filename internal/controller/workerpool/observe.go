@@ -9,12 +9,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/pool/plan"
 )
 
 // observe reads everything once from the cache. Where the absence of a pod matters, it also reads pods and the Leases of missing pods
 // past it.
-func (r *reconciler) observe(ctx context.Context, pool *v1alpha1.WorkerPool, state *localState) (Snapshot, error) {
-	snapshot := Snapshot{AllPolled: true}
+func (r *reconciler) observe(ctx context.Context, pool *v1alpha1.WorkerPool, state *localState) (plan.Snapshot, error) {
+	snapshot := plan.Snapshot{AllPolled: true}
 	sources, err := r.readSources(ctx, pool)
 	if err != nil {
 		return snapshot, err
@@ -43,7 +44,7 @@ func (r *reconciler) observe(ctx context.Context, pool *v1alpha1.WorkerPool, sta
 }
 
 // observePods reads the pods of the workers, and the Leases of those whose pod is gone.
-func (r *reconciler) observePods(ctx context.Context, pool *v1alpha1.WorkerPool, snapshot *Snapshot, state *localState) error {
+func (r *reconciler) observePods(ctx context.Context, pool *v1alpha1.WorkerPool, snapshot *plan.Snapshot, state *localState) error {
 	var err error
 	if snapshot.Pods, err = r.listPods(ctx, snapshot.Workload); err != nil {
 		return err
@@ -58,8 +59,8 @@ func (r *reconciler) observePods(ctx context.Context, pool *v1alpha1.WorkerPool,
 }
 
 // readSources returns the ConfigMaps that contain jobs.
-func (r *reconciler) readSources(ctx context.Context, pool *v1alpha1.WorkerPool) ([]JobSource, error) {
-	var sources []JobSource
+func (r *reconciler) readSources(ctx context.Context, pool *v1alpha1.WorkerPool) ([]plan.JobSource, error) {
+	var sources []plan.JobSource
 	for _, source := range pool.Spec.JobsFrom {
 		object := &corev1.ConfigMap{}
 		err := r.client.Get(ctx, client.ObjectKey{Namespace: pool.Namespace, Name: source.ConfigMapKeyRef.Name}, object,
@@ -69,7 +70,7 @@ func (r *reconciler) readSources(ctx context.Context, pool *v1alpha1.WorkerPool)
 		} else if err != nil {
 			return nil, fmt.Errorf("read ConfigMap %q: %w", source.ConfigMapKeyRef.Name, err)
 		}
-		sources = append(sources, JobSource{source.ConfigMapKeyRef, object})
+		sources = append(sources, plan.JobSource{source.ConfigMapKeyRef, object})
 	}
 	return sources, nil
 }

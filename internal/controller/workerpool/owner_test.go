@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/pool/plan"
 )
 
 // controlledBy returns a pod of a StatefulSet or ReplicaSet.
@@ -23,12 +24,12 @@ func controlledBy(kind, name string, uid types.UID, hash string) *corev1.Pod {
 
 // Pods of other workloads may carry the same labels. They must not be nudged, evicted or counted.
 func TestPodsOfOtherWorkloadsAreNotOwned(t *testing.T) {
-	newOwner := func(kind v1alpha1.WorkloadKind) Workload {
-		return Workload{Kind: kind, Object: &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "w", UID: "uid-w"}}}
+	newOwner := func(kind v1alpha1.WorkloadKind) plan.Workload {
+		return plan.Workload{Kind: kind, Object: &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "w", UID: "uid-w"}}}
 	}
 	set, deployment := newOwner(v1alpha1.WorkloadStatefulSet), newOwner(v1alpha1.WorkloadDeployment)
 	for reason, c := range map[string]struct {
-		of       Workload
+		of       plan.Workload
 		pod      *corev1.Pod
 		disowned bool
 	}{

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/pool/plan"
 )
 
 // newClusterWithAbsentWorker returns a pool whose w-2 was missing for so long that it loses its jobs. Its next pod was admitted before
@@ -36,15 +37,15 @@ func newClusterWithAbsentWorker(t *testing.T) (c *fakeCluster, l *leader, jobs [
 }
 
 // reconcileAndLoad reconciles once, and existing workers load their lists.
-func (c *fakeCluster) reconcileAndLoad(t *testing.T, l *leader) Plan {
+func (c *fakeCluster) reconcileAndLoad(t *testing.T, l *leader) plan.Plan {
 	t.Helper()
-	plan, _ := c.reconcile(l, unlimitedWrites)
+	next, _ := c.reconcile(l, unlimitedWrites)
 	for _, name := range []string{"w-0", "w-1"} {
 		c.syncFile(c.pods[name])
 		c.loadFile(c.pods[name])
 	}
 	c.requireOneOwner(t)
-	return plan
+	return next
 }
 
 // A pod may be stored long after its admission: its floor dates from before its jobs were revoked, and possibly its file too.
@@ -71,17 +72,17 @@ func TestJobsOfAnAbsentWorkerWaitForCreatesThatAreUnderWay(t *testing.T) {
 	delete(c.pendingCreates, "w-2") // it is never stored
 	revoked := c.now
 	for !slices.Contains(slices.Concat(c.publishedLists(t)["w-0"], c.publishedLists(t)["w-1"]), jobs[0]) {
-		plan := c.reconcileAndLoad(t, l)
-		if waited := c.now.Sub(revoked); waited == MaxCreateDuration/3 {
+		next := c.reconcileAndLoad(t, l)
+		if waited := c.now.Sub(revoked); waited == plan.MaxCreateDuration/3 {
 			want := "it has no pod, but one that was admitted before version 2 was published may still be created until " +
-				revoked.Add(MaxCreateDuration).UTC().Format("15:04:05 UTC")
-			if len(plan.Pending) != 1 || plan.Pending[0].Reason != want || plan.RequeueAfter <= 0 || plan.RequeueAfter > MaxCreateDuration-waited {
-				t.Errorf("waits for %+v, and looks again in %s", plan.Pending, plan.RequeueAfter)
+				revoked.Add(plan.MaxCreateDuration).UTC().Format("15:04:05 UTC")
+			if len(next.Pending) != 1 || next.Pending[0].Reason != want || next.RequeueAfter <= 0 || next.RequeueAfter > plan.MaxCreateDuration-waited {
+				t.Errorf("waits for %+v, and looks again in %s", next.Pending, next.RequeueAfter)
 			}
 		}
 		c.advance(time.Second)
 	}
-	if waited := c.now.Sub(revoked); waited < MaxCreateDuration || waited > MaxCreateDuration+3*time.Second {
+	if waited := c.now.Sub(revoked); waited < plan.MaxCreateDuration || waited > plan.MaxCreateDuration+3*time.Second {
 		t.Errorf("granted after %s", waited)
 	}
 }
@@ -89,7 +90,7 @@ func TestJobsOfAnAbsentWorkerWaitForCreatesThatAreUnderWay(t *testing.T) {
 // A new leader does not know since when the list is published: it waits for the full time.
 func TestNewLeaderWaitsAnewForCreates(t *testing.T) {
 	c, l, jobs := newClusterWithAbsentWorker(t)
-	c.advance(MaxCreateDuration - time.Second)
+	c.advance(plan.MaxCreateDuration - time.Second)
 	next := newLeader(2)
 	c.reconcileAndLoad(t, next)
 	c.advance(2 * time.Second)
@@ -112,16 +113,16 @@ func TestJobsOfAScaledDownWorkerDoNotWaitForCreates(t *testing.T) {
 		if !observed {
 			c.beginCreate("w-2") // its controller waits for the response, and has not read its spec since
 		}
-		var plan Plan
+		var next plan.Plan
 		for range 5 {
-			plan = c.reconcileAndLoad(t, l)
+			next = c.reconcileAndLoad(t, l)
 		}
 		lists := c.publishedLists(t)
 		if got := slices.Contains(slices.Concat(lists["w-0"], lists["w-1"]), jobs[0]); got != observed {
-			t.Errorf("observed %t: granted %t, waits for %+v", observed, got, plan.Pending)
+			t.Errorf("observed %t: granted %t, waits for %+v", observed, got, next.Pending)
 		}
-		if !observed && (len(plan.Pending) == 0 || !strings.Contains(plan.Pending[0].Reason, "may still be created")) {
-			t.Errorf("waits for %+v", plan.Pending)
+		if !observed && (len(next.Pending) == 0 || !strings.Contains(next.Pending[0].Reason, "may still be created")) {
+			t.Errorf("waits for %+v", next.Pending)
 		}
 		c.converge(t, l)
 	}
@@ -149,16 +150,16 @@ func TestOnlyExclusiveWaitsForCreates(t *testing.T) {
 		c.removeTerminatedPod("w-2")
 		c.reconcile(l, unlimitedWrites)
 		c.advance(time.Minute)
-		var plan Plan
+		var next plan.Plan
 		for range 5 {
-			plan, _ = c.reconcile(l, unlimitedWrites)
+			next, _ = c.reconcile(l, unlimitedWrites)
 			for _, name := range []string{"w-0", "w-1"} {
 				c.syncFile(c.pods[name])
 				c.loadFile(c.pods[name])
 			}
 		}
-		if waits := len(plan.Pending) > 0; waits != (handoff == v1alpha1.HandoffExclusive) {
-			t.Errorf("%s: waits for %+v", handoff, plan.Pending)
+		if waits := len(next.Pending) > 0; waits != (handoff == v1alpha1.HandoffExclusive) {
+			t.Errorf("%s: waits for %+v", handoff, next.Pending)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/swarm-io/swarm-operator/internal/pool/ack"
+	"github.com/swarm-io/swarm-operator/internal/pool/plan"
 	_ "github.com/swarm-io/swarm-operator/internal/testkit/property" // a fixed seed
 )
 
@@ -25,7 +26,7 @@ type scenario struct {
 	*fakeCluster
 	leader       *leader
 	formerLeader *leader // a former leader, with its plan
-	plan         Plan
+	plan         plan.Plan
 	term         int64
 }
 

@@ -13,23 +13,24 @@ import (
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/pool/codec"
+	"github.com/swarm-io/swarm-operator/internal/pool/plan"
 )
 
 // readPublished reads the ConfigMaps of a pool, or returns who owns them.
-func (r *reconciler) readPublished(ctx context.Context, pool *v1alpha1.WorkerPool, state *localState) (Published, *Problem, error) {
+func (r *reconciler) readPublished(ctx context.Context, pool *v1alpha1.WorkerPool, state *localState) (plan.Published, *plan.Problem, error) {
 	objects, err := r.readConfigMaps(ctx, pool, state)
 	if err != nil {
-		return Published{}, nil, err
+		return plan.Published{}, nil, err
 	}
-	config := Published{ConfigMaps: map[string]*ConfigMap{}, Ledger: codec.Ledger{}, Missing: len(objects) == 0}
+	config := plan.Published{ConfigMaps: map[string]*plan.ConfigMap{}, Ledger: codec.Ledger{}, Missing: len(objects) == 0}
 	for _, object := range objects {
 		isOurs := object.Labels[v1alpha1.LabelPool] == pool.Name
 		if writer, err := r.findOtherWriter(ctx, pool, object); err != nil || writer != "" {
-			return config, NewProblem(v1alpha1.ReasonConfigNotOurs, "ConfigMap %q belongs to %s, which writes it: choose another config.name",
+			return config, plan.NewProblem(v1alpha1.ReasonConfigNotOurs, "ConfigMap %q belongs to %s, which writes it: choose another config.name",
 				object.Name, writer), err
 		}
 		if !isOurs && pool.Spec.Config.Adopt != v1alpha1.AdoptAlways && len(object.Data)+len(object.BinaryData) > 0 {
-			return config, NewProblem(v1alpha1.ReasonConfigNotOurs,
+			return config, plan.NewProblem(v1alpha1.ReasonConfigNotOurs,
 				"ConfigMap %q is not the operator's, and nothing in it is overwritten: set config.adopt to Always, choose another config.name, or delete it", object.Name), nil
 		}
 		config.Add(state.configMapOf(object, pool.Spec.Config.Key), isOurs)
@@ -58,16 +59,16 @@ func (r *reconciler) findOtherWriter(ctx context.Context, pool *v1alpha1.WorkerP
 }
 
 // configMapOf returns a ConfigMap as read before if it is unchanged, or as we wrote it if the cache does not have the write yet.
-func (s *localState) configMapOf(object *corev1.ConfigMap, key string) *ConfigMap {
+func (s *localState) configMapOf(object *corev1.ConfigMap, key string) *plan.ConfigMap {
 	cm := s.configMaps[object.Name]
 	switch {
 	case cm == nil || cm.IsOlderThan(object):
-		cm = ParseConfigMap(object, key).InheritFence(cm)
+		cm = plan.ParseConfigMap(object, key).InheritFence(cm)
 	case cm.Object.ResourceVersion == object.ResourceVersion:
 		cm.Object = object // it shares its texts with the cache, unlike the result of a write
 	}
 	if cm.ContentDropped {
-		cm = ParseConfigMap(cm.Object, key).InheritFence(cm)
+		cm = plan.ParseConfigMap(cm.Object, key).InheritFence(cm)
 	}
 	s.configMaps[object.Name] = cm
 	return cm

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/pool/plan"
 	"github.com/swarm-io/swarm-operator/worker/lease"
 )
 
@@ -20,7 +21,7 @@ import (
 func (r *reconciler) readLeases(ctx context.Context, pool *v1alpha1.WorkerPool, workers []string, state *localState) error {
 	var lock sync.Mutex
 	var errs []error
-	observed := WorkerMap[LeaseObservation](nil)
+	observed := plan.WorkerMap[plan.LeaseObservation](nil)
 	semaphore, wg := make(chan struct{}, maxParallelRequests), sync.WaitGroup{}
 	for _, worker := range workers {
 		previous := state.clocks.Leases[worker]
@@ -40,20 +41,20 @@ func (r *reconciler) readLeases(ctx context.Context, pool *v1alpha1.WorkerPool, 
 }
 
 // readLease reads a Lease, unless that was just done.
-func (r *reconciler) readLease(ctx context.Context, key client.ObjectKey, previous LeaseObservation) (LeaseObservation, error) {
+func (r *reconciler) readLease(ctx context.Context, key client.ObjectKey, previous plan.LeaseObservation) (plan.LeaseObservation, error) {
 	requestedAt := time.Now()
-	if requestedAt.Sub(previous.CheckedAt) < MinLeaseCheckInterval && previous.MayStillRun(nil) {
+	if requestedAt.Sub(previous.CheckedAt) < plan.MinLeaseCheckInterval && previous.MayStillRun(nil) {
 		return previous, nil
 	}
 	object := &coordinationv1.Lease{}
 	err := r.apiReader.Get(ctx, key, object)
 	if apierrors.IsNotFound(err) {
-		return LeaseObservation{CheckedAt: requestedAt}, nil
+		return plan.LeaseObservation{CheckedAt: requestedAt}, nil
 	}
 	if err != nil {
 		return previous, fmt.Errorf("look at Lease %q, whose holder may live on: %w", key.Name, err)
 	}
-	return previous.Merge(LeaseObservation{
+	return previous.Merge(plan.LeaseObservation{
 		ResourceVersion: string(object.UID) + "/" + object.ResourceVersion, HolderUID: ptr.Deref(object.Spec.HolderIdentity, ""),
 		Duration: time.Duration(ptr.Deref(object.Spec.LeaseDurationSeconds, 0)) * time.Second, ObservedSince: time.Now(), CheckedAt: requestedAt,
 	}), nil

@@ -15,13 +15,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/pool/plan"
 	workloads "github.com/swarm-io/swarm-operator/internal/workload"
 )
 
 // findWorkload finds the workload of a pool, unless another pool uses it.
-func (r *reconciler) findWorkload(ctx context.Context, pool *v1alpha1.WorkerPool) (Workload, *Problem, error) {
+func (r *reconciler) findWorkload(ctx context.Context, pool *v1alpha1.WorkerPool) (plan.Workload, *plan.Problem, error) {
 	if pool.Spec.Config.Layout == v1alpha1.LayoutPerWorker && r.perWorkerUnsupported != "" {
-		return Workload{}, NewProblem(v1alpha1.ReasonNotSupported,
+		return plan.Workload{}, plan.NewProblem(v1alpha1.ReasonNotSupported,
 			"config.layout PerWorker is not supported by this operator: %s: delete this WorkerPool and create another with Shared",
 			r.perWorkerUnsupported), nil
 	}
@@ -29,26 +30,26 @@ func (r *reconciler) findWorkload(ctx context.Context, pool *v1alpha1.WorkerPool
 	pools := &v1alpha1.WorkerPoolList{}
 	if err := r.client.List(ctx, pools, client.InNamespace(pool.Namespace),
 		client.MatchingFields{workloadIndex: workloadKey(ref.Kind, ref.Name)}); err != nil {
-		return Workload{}, nil, fmt.Errorf("list pools of %s %q: %w", ref.Kind, ref.Name, err)
+		return plan.Workload{}, nil, fmt.Errorf("list pools of %s %q: %w", ref.Kind, ref.Name, err)
 	}
 	if first := slices.MinFunc(append(pools.Items, *pool), comparePools); first.UID != pool.UID {
-		return Workload{}, NewProblem(v1alpha1.ReasonWorkloadTaken, "%s %q has a pool already, %q: delete one of the two", ref.Kind, ref.Name,
+		return plan.Workload{}, plan.NewProblem(v1alpha1.ReasonWorkloadTaken, "%s %q has a pool already, %q: delete one of the two", ref.Kind, ref.Name,
 			first.Name), nil
 	}
 	result, err := r.getWorkload(ctx, client.ObjectKey{Namespace: pool.Namespace, Name: ref.Name}, ref.Kind)
 	if apierrors.IsNotFound(err) {
-		return result, NewProblem(v1alpha1.ReasonWorkloadNotFound, "there is no %s %q in namespace %q: create it, or delete this pool", ref.Kind,
+		return result, plan.NewProblem(v1alpha1.ReasonWorkloadNotFound, "there is no %s %q in namespace %q: create it, or delete this pool", ref.Kind,
 			ref.Name, pool.Namespace), nil
 	}
 	if err != nil {
 		return result, nil, fmt.Errorf("read %s %q: %w", ref.Kind, ref.Name, err)
 	}
 	if workloads.TooLarge(result.Object) {
-		return result, NewProblem(v1alpha1.ReasonNotSupported,
+		return result, plan.NewProblem(v1alpha1.ReasonNotSupported,
 			"%s %q: %s; its workers keep their jobs", ref.Kind, ref.Name, workloads.WorkloadTooLarge), nil
 	}
 	if swarm := owningSwarm(result.Object); swarm != "" && pool.Spec.Replicas != nil {
-		return result, NewProblem(v1alpha1.ReasonWorkloadTaken, "%s %q belongs to Swarm %q, which scales it: remove replicas from this pool",
+		return result, plan.NewProblem(v1alpha1.ReasonWorkloadTaken, "%s %q belongs to Swarm %q, which scales it: remove replicas from this pool",
 			ref.Kind, ref.Name, swarm), nil
 	}
 	return result, nil, nil
@@ -73,15 +74,15 @@ func comparePools(a, b v1alpha1.WorkerPool) int {
 	)
 }
 
-func (r *reconciler) getWorkload(ctx context.Context, key client.ObjectKey, kind v1alpha1.WorkloadKind) (Workload, error) {
+func (r *reconciler) getWorkload(ctx context.Context, key client.ObjectKey, kind v1alpha1.WorkloadKind) (plan.Workload, error) {
 	if kind == v1alpha1.WorkloadDeployment {
 		object := &appsv1.Deployment{}
 		err := r.client.Get(ctx, key, object)
-		return Workload{Object: object, Kind: kind, Replicas: int(ptr.Deref(object.Spec.Replicas, 1)), Selector: object.Spec.Selector}, err
+		return plan.Workload{Object: object, Kind: kind, Replicas: int(ptr.Deref(object.Spec.Replicas, 1)), Selector: object.Spec.Selector}, err
 	}
 	object := &appsv1.StatefulSet{}
 	err := r.client.Get(ctx, key, object)
-	result := Workload{
+	result := plan.Workload{
 		Object: object, Kind: v1alpha1.WorkloadStatefulSet, Replicas: int(ptr.Deref(object.Spec.Replicas, 1)), Selector: object.Spec.Selector,
 		SpecObserved: object.Status.ObservedGeneration >= object.Generation,
 	}
@@ -92,7 +93,7 @@ func (r *reconciler) getWorkload(ctx context.Context, key client.ObjectKey, kind
 }
 
 // listPods returns the pods of the workload from the cache.
-func (r *reconciler) listPods(ctx context.Context, w Workload) ([]*corev1.Pod, error) {
+func (r *reconciler) listPods(ctx context.Context, w plan.Workload) ([]*corev1.Pod, error) {
 	pods, err := r.workloadPods(ctx, workloads.Key{Kind: w.Kind, NamespacedName: client.ObjectKeyFromObject(w.Object)})
 	if err != nil {
 		return nil, fmt.Errorf("list pods of %q: %w", w.Object.GetName(), err)
@@ -101,7 +102,7 @@ func (r *reconciler) listPods(ctx context.Context, w Workload) ([]*corev1.Pod, e
 }
 
 // listLivePods returns the pods of the workload from the API server.
-func (r *reconciler) listLivePods(ctx context.Context, w Workload) ([]*corev1.Pod, error) {
+func (r *reconciler) listLivePods(ctx context.Context, w plan.Workload) ([]*corev1.Pod, error) {
 	selector, err := metav1.LabelSelectorAsSelector(w.Selector)
 	if err != nil {
 		return nil, fmt.Errorf("read selector of %q: %w", w.Object.GetName(), err)

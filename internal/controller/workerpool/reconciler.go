@@ -28,6 +28,7 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/cache/ondemand"
 	"github.com/swarm-io/swarm-operator/internal/pool/ack"
+	"github.com/swarm-io/swarm-operator/internal/pool/plan"
 	"github.com/swarm-io/swarm-operator/internal/workload"
 	"github.com/swarm-io/swarm-operator/kit"
 )
@@ -108,15 +109,15 @@ func (r *reconciler) Reconcile(ctx context.Context, pool *v1alpha1.WorkerPool) (
 			return kit.Done(), err
 		}
 	}
-	plan := For(pool, snapshot, state.clocks, now)
-	state.follow(plan)
-	if err := r.apply(ctx, pool, &plan, state); err != nil {
+	next := plan.For(pool, snapshot, state.clocks, now)
+	state.follow(next)
+	if err := r.apply(ctx, pool, &next, state); err != nil {
 		return kit.Done(), fmt.Errorf("pool %q: %w", pool.Name, err)
 	}
-	if plan.IsIdle() && plan.Jobs <= compactJobLimit {
+	if next.IsIdle() && next.Jobs <= compactJobLimit {
 		state.compact()
 	}
-	return r.report(ctx, pool, plan, state)
+	return r.report(ctx, pool, next, state)
 }
 
 // releaseRevision releases a revision that is not followed, and data read only for this reconcile.

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/pool/plan"
 	"github.com/swarm-io/swarm-operator/worker/lease"
 )
 
@@ -247,7 +248,7 @@ func TestConfigMapIsRestored(t *testing.T) {
 			e.reconcilePool(t)
 			restored := &corev1.ConfigMap{}
 			e.get(t, "w-config", restored)
-			if cm := ParseConfigMap(restored, "config.yml"); cm.Modified || cm.File.Version <= 1 {
+			if cm := plan.ParseConfigMap(restored, "config.yml"); cm.Modified || cm.File.Version <= 1 {
 				t.Errorf("restored as version %d, torn %t", cm.File.Version, cm.Modified)
 			}
 			if now := e.jobsOf(t); slices.ContainsFunc(now["w-1"], func(job string) bool { return slices.Contains(before["w-0"], job) }) {
@@ -362,7 +363,7 @@ func TestLeasesOfManyWorkersAreRead(t *testing.T) {
 			names = append(names, "w-"+strconv.Itoa(n))
 		}
 		e, state := newEnvironment(t, leaseOf("w-20", "uid-w-20")), newLocalState("pool")
-		state.clocks.Leases.Set("w-99", LeaseObservation{HolderUID: "uid-w-99"})
+		state.clocks.Leases.Set("w-99", plan.LeaseObservation{HolderUID: "uid-w-99"})
 		if err := e.readLeases(t.Context(), newPool(), names, state); err != nil {
 			t.Fatal(err)
 		}

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/pool/plan"
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
@@ -24,15 +25,15 @@ const (
 )
 
 // report is the only status write. A handover that ends soon is not shown.
-func (r *reconciler) report(ctx context.Context, pool *v1alpha1.WorkerPool, plan Plan, state *localState) (kit.Result, error) {
-	state.addEvents(pool, plan)
+func (r *reconciler) report(ctx context.Context, pool *v1alpha1.WorkerPool, next plan.Plan, state *localState) (kit.Result, error) {
+	state.addEvents(pool, next)
 	switch {
-	case plan.AwaitingFirstPoll:
+	case next.AwaitingFirstPoll:
 		return kit.RequeueAfter(convergenceGrace, "Asking"), nil // the answer triggers a reconcile sooner
-	case len(plan.ConfigMaps) > 0:
+	case len(next.ConfigMaps) > 0:
 		return kit.Requeue("Published"), nil // the report depends on who has loaded it
 	}
-	if remaining := state.remainingGrace(pool, plan); remaining > 0 {
+	if remaining := state.remainingGrace(pool, next); remaining > 0 {
 		return kit.RequeueAfter(remaining, "Converging"), nil
 	}
 	report := r.status.Report(pool, &pool.Status.Conditions)
@@ -43,8 +44,8 @@ func (r *reconciler) report(ctx context.Context, pool *v1alpha1.WorkerPool, plan
 		}
 		report.EventAbout(event.regarding, kind, event.reason, event.message)
 	}
-	setStatusFields(pool, plan)
-	setConditions(report, pool, plan)
+	setStatusFields(pool, next)
+	setConditions(report, pool, next)
 	if remaining := report.WriteDelay(); remaining > 0 {
 		return kit.RequeueAfter(remaining, "Counting"), nil
 	}
@@ -52,7 +53,7 @@ func (r *reconciler) report(ctx context.Context, pool *v1alpha1.WorkerPool, plan
 		return kit.Done(), fmt.Errorf("report on pool %q: %w", pool.Name, err)
 	}
 	state.events = nil
-	return requeueResult(plan), nil
+	return requeueResult(next), nil
 }
 
 // clearProgress updates what can be delayed: how many workers have loaded their lists.
@@ -66,14 +67,14 @@ func clearProgress(pool *v1alpha1.WorkerPool) {
 }
 
 // addEvents keeps events until they are reported.
-func (s *localState) addEvents(pool *v1alpha1.WorkerPool, plan Plan) {
-	if plan.RevisionMessage != "" {
-		s.events = append(s.events, pendingEvent{reason: "Planned", message: plan.RevisionMessage, regarding: &corev1.ObjectReference{
+func (s *localState) addEvents(pool *v1alpha1.WorkerPool, next plan.Plan) {
+	if next.RevisionMessage != "" {
+		s.events = append(s.events, pendingEvent{reason: "Planned", message: next.RevisionMessage, regarding: &corev1.ObjectReference{
 			APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "ControllerRevision", Namespace: pool.Namespace,
-			Name: RevisionName(pool, plan.RevisionNumber),
+			Name: plan.RevisionName(pool, next.RevisionNumber),
 		}})
 	}
-	for _, e := range plan.Evicted {
+	for _, e := range next.Evicted {
 		s.events = append(s.events, pendingEvent{reason: "Replacing", message: fmt.Sprintf("pod %s: %s", e.Pod.Name, e.Reason),
 			regarding: &corev1.ObjectReference{
 				APIVersion: "v1", Kind: "Pod", Namespace: pool.Namespace, Name: e.Pod.Name, UID: e.Pod.UID,
@@ -83,19 +84,19 @@ func (s *localState) addEvents(pool *v1alpha1.WorkerPool, plan Plan) {
 }
 
 // requeueResult returns when to reconcile again.
-func requeueResult(plan Plan) kit.Result {
+func requeueResult(next plan.Plan) kit.Result {
 	switch {
-	case len(plan.Evictions) > 0:
+	case len(next.Evictions) > 0:
 		return kit.RequeueAfter(evictionRetryDelay, "Replacing")
-	case plan.RequeueAfter > 0:
-		return kit.RequeueAfter(plan.RequeueAfter, "Waiting")
+	case next.RequeueAfter > 0:
+		return kit.RequeueAfter(next.RequeueAfter, "Waiting")
 	}
 	return kit.Done()
 }
 
 // remainingGrace returns how long the status of a converged pool may lag behind.
-func (s *localState) remainingGrace(pool *v1alpha1.WorkerPool, plan Plan) time.Duration {
-	if plan.Converged || plan.Blocker != nil || plan.Problem != nil || plan.Paused || pool.Status.ObservedGeneration != pool.Generation {
+func (s *localState) remainingGrace(pool *v1alpha1.WorkerPool, next plan.Plan) time.Duration {
+	if next.Converged || next.Blocker != nil || next.Problem != nil || next.Paused || pool.Status.ObservedGeneration != pool.Generation {
 		s.convergingSince = time.Time{}
 		return 0
 	}
@@ -106,63 +107,63 @@ func (s *localState) remainingGrace(pool *v1alpha1.WorkerPool, plan Plan) time.D
 }
 
 // setStatusFields sets everything but the conditions.
-func setStatusFields(pool *v1alpha1.WorkerPool, plan Plan) {
+func setStatusFields(pool *v1alpha1.WorkerPool, next plan.Plan) {
 	status := &pool.Status
-	status.ObservedGeneration, status.Jobs, status.Source = pool.Generation, int32(plan.Jobs), plan.Sources
-	if plan.Blocker != nil {
+	status.ObservedGeneration, status.Jobs, status.Source = pool.Generation, int32(next.Jobs), next.Sources
+	if next.Blocker != nil {
 		return
 	}
-	status.Size, status.ExpectedSize, status.Selector = int32(plan.ReadyWorkers), int32(plan.ExpectedWorkers), plan.Selector
-	status.Version, status.Revision, status.Workers = plan.Version, plan.RevisionNumber, plan.Workers
-	if plan.Converged {
-		status.ConvergedRevision = plan.RevisionNumber
+	status.Size, status.ExpectedSize, status.Selector = int32(next.ReadyWorkers), int32(next.ExpectedWorkers), next.Selector
+	status.Version, status.Revision, status.Workers = next.Version, next.RevisionNumber, next.Workers
+	if next.Converged {
+		status.ConvergedRevision = next.RevisionNumber
 	}
 	status.Unassigned = nil
-	for _, job := range plan.Unassigned[:min(len(plan.Unassigned), MaxListed)] {
+	for _, job := range next.Unassigned[:min(len(next.Unassigned), plan.MaxListed)] {
 		status.Unassigned = append(status.Unassigned, job.Job)
 	}
 }
 
 // setConditions sets the conditions and the phase.
-func setConditions(report *kit.Report[*v1alpha1.WorkerPool], pool *v1alpha1.WorkerPool, plan Plan) {
+func setConditions(report *kit.Report[*v1alpha1.WorkerPool], pool *v1alpha1.WorkerPool, next plan.Plan) {
 	generation, status := pool.Generation, &pool.Status
-	mainProblem := plan.MainProblem()
+	mainProblem := next.MainProblem()
 	if mainProblem != nil {
 		report.Warning(v1alpha1.Degraded(generation, mainProblem.Reason, mainProblem.Message))
 	} else {
 		report.Condition(v1alpha1.NotDegraded(generation))
 	}
 	switch {
-	case plan.Blocker != nil:
-		report.Condition(v1alpha1.NotReady(generation, plan.Blocker.Reason, plan.Blocker.Message))
-		report.Condition(v1alpha1.Converging(generation, plan.Blocker.Reason, plan.Blocker.Message))
+	case next.Blocker != nil:
+		report.Condition(v1alpha1.NotReady(generation, next.Blocker.Reason, next.Blocker.Message))
+		report.Condition(v1alpha1.Converging(generation, next.Blocker.Reason, next.Blocker.Message))
 		status.Phase = v1alpha1.PoolPending
 		return
-	case plan.Converged:
+	case next.Converged:
 		report.Normal(v1alpha1.Converged(generation, "every job that has a worker is where it should be"))
 		status.Phase = v1alpha1.PoolConverged
 	default:
-		reason, message := plan.ConvergingReason()
+		reason, message := next.ConvergingReason()
 		report.Condition(v1alpha1.Converging(generation, reason, message))
 		status.Phase = v1alpha1.PoolConverging
-		if plan.RevisionNumber == 0 {
+		if next.RevisionNumber == 0 {
 			status.Phase = v1alpha1.PoolPending
 		}
 	}
-	setReadyCondition(report, pool, plan, mainProblem)
+	setReadyCondition(report, pool, next, mainProblem)
 }
 
 // setReadyCondition sets whether the jobs have workers. After a pool has converged once, a handover does not change that.
-func setReadyCondition(report *kit.Report[*v1alpha1.WorkerPool], pool *v1alpha1.WorkerPool, plan Plan, mainProblem *Problem) {
+func setReadyCondition(report *kit.Report[*v1alpha1.WorkerPool], pool *v1alpha1.WorkerPool, next plan.Plan, mainProblem *plan.Problem) {
 	generation, status := pool.Generation, &pool.Status
-	switch reason, message := plan.ConvergingReason(); {
+	switch reason, message := next.ConvergingReason(); {
 	case mainProblem != nil:
 		status.Phase = v1alpha1.PoolDegraded
 		report.Condition(v1alpha1.NotReady(generation, mainProblem.Reason, mainProblem.Message)) // Degraded has the same message
-	case plan.ExpectedWorkers == 0 && plan.Jobs > 0:
+	case next.ExpectedWorkers == 0 && next.Jobs > 0:
 		report.Normal(v1alpha1.NotReady(generation, v1alpha1.ReasonNoWorkers,
-			fmt.Sprintf("%d jobs wait: the workload is scaled to 0", plan.Jobs)))
-	case status.ConvergedRevision == 0 && !plan.Converged:
+			fmt.Sprintf("%d jobs wait: the workload is scaled to 0", next.Jobs)))
+	case status.ConvergedRevision == 0 && !next.Converged:
 		report.Normal(v1alpha1.NotReady(generation, reason, message))
 	default:
 		report.Normal(v1alpha1.Ready(generation, v1alpha1.ReasonAvailable, "every job has a worker"))

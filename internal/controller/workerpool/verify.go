@@ -11,12 +11,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/internal/pool/plan"
 )
 
 // verifyAbsence reads the pods from the API server before the absence of a pod has any effect. A pod can leave its workload and keep
 // running: its labels no longer match the selector, or its StatefulSet was deleted with --cascade=orphan. A worker's pod is therefore gone
 // only if the API server has no pod of that name, whatever its labels, owner or phase.
-func (r *reconciler) verifyAbsence(ctx context.Context, snapshot *Snapshot, state *localState) error {
+func (r *reconciler) verifyAbsence(ctx context.Context, snapshot *plan.Snapshot, state *localState) error {
 	pods, err := r.listLivePods(ctx, snapshot.Workload)
 	if err != nil {
 		return err

@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/swarm-io/swarm-operator/internal/pool/plan"
 )
 
 // countingReader is an API server that counts requests.
@@ -48,7 +50,7 @@ func (c *fakeCluster) newPodReader() *countingReader {
 }
 
 // verifiedSnapshot returns the world after the reconciler's own reads of the cluster.
-func (c *fakeCluster) verifiedSnapshot(t *testing.T, l *leader, server *countingReader) Snapshot {
+func (c *fakeCluster) verifiedSnapshot(t *testing.T, l *leader, server *countingReader) plan.Snapshot {
 	t.Helper()
 	snapshot, err := c.observe(l)
 	if err != nil {
@@ -154,15 +156,15 @@ func TestJobsOfAReleasedPodStayUntilItGivesThemUp(t *testing.T) {
 		if got := c.pods["w-abc-1"].pod.Annotations["swarm.io/config-version"]; got != "2" {
 			t.Errorf("the released pod was told version %q", got)
 		}
-		plan, _ := c.reconcile(l, unlimitedWrites)
-		if len(plan.Pending) != 1 || !strings.Contains(plan.Pending[0].Reason, `Deployment "w" does not control it`) {
-			t.Errorf("waits for %+v", plan.Pending)
+		next, _ := c.reconcile(l, unlimitedWrites)
+		if len(next.Pending) != 1 || !strings.Contains(next.Pending[0].Reason, `Deployment "w" does not control it`) {
+			t.Errorf("waits for %+v", next.Pending)
 		}
 		if silent {
 			c.advance(time.Minute)
-			plan, _ = c.reconcile(l, unlimitedWrites)
-			if len(plan.Evictions) > 0 {
-				t.Errorf("evicts %v, which does not belong to the workload", plan.Evictions)
+			next, _ = c.reconcile(l, unlimitedWrites)
+			if len(next.Evictions) > 0 {
+				t.Errorf("evicts %v, which does not belong to the workload", next.Evictions)
 			}
 			delete(c.pods, "w-abc-1")
 		}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/pool/codec"
+	"github.com/swarm-io/swarm-operator/internal/pool/plan"
 )
 
 var (
@@ -71,9 +72,9 @@ func podNamed(name string) *corev1.Pod {
 
 func TestEvictionsNameTheirPodAndRespectBudgets(t *testing.T) {
 	recorder := &recordingClient{errs: map[string]error{"w-1": errBudget, "w-2": errMissing, "w-3": errAnother, "w-5": errRefused}}
-	var evictions []Eviction
+	var evictions []plan.Eviction
 	for _, name := range []string{"w-0", "w-1", "w-2", "w-3", "w-4", "w-5", "w-6"} {
-		evictions = append(evictions, Eviction{Pod: podNamed(name)})
+		evictions = append(evictions, plan.Eviction{Pod: podNamed(name)})
 	}
 	gone, err := (&reconciler{client: recorder}).evictPods(t.Context(), evictions)
 	if !errors.Is(err, errRefused) {
@@ -96,7 +97,7 @@ func TestRevisionsAreDiscardedByTheirUID(t *testing.T) {
 	} {
 		recorder := &recordingClient{errs: map[string]error{"pool-3": c.answer}}
 		err := (&reconciler{client: recorder}).deleteRevision(t.Context(), &v1alpha1.WorkerPool{},
-			StoredRevision{Number: 3, Name: "pool-3", Uid: "uid-3"})
+			plan.StoredRevision{Number: 3, Name: "pool-3", Uid: "uid-3"})
 		if (err != nil) != c.fails || !slices.Equal(recorder.uids, []types.UID{"uid-3"}) {
 			t.Errorf("%s: %v, by UID %v", reason, err, recorder.uids)
 		}
@@ -106,10 +107,10 @@ func TestRevisionsAreDiscardedByTheirUID(t *testing.T) {
 // A leader killed between two writes must not have published anything that is in no revision.
 func TestNothingFollowsARevisionThatIsNotKept(t *testing.T) {
 	pool := newFakeCluster(1, 1).pool
-	whole := func() *Plan {
-		return &Plan{
-			NewRevision: &StoredRevision{Number: 1, Data: codec.Revision{Version: 1}}, Nudges: []Nudge{{Pod: podNamed("w-0")}},
-			ObsoleteRevisions: []StoredRevision{{Number: 0, Name: "pool-0"}}, Evictions: []Eviction{{Pod: podNamed("w-1")}},
+	whole := func() *plan.Plan {
+		return &plan.Plan{
+			NewRevision: &plan.StoredRevision{Number: 1, Data: codec.Revision{Version: 1}}, Nudges: []plan.Nudge{{Pod: podNamed("w-0")}},
+			ObsoleteRevisions: []plan.StoredRevision{{Number: 0, Name: "pool-0"}}, Evictions: []plan.Eviction{{Pod: podNamed("w-1")}},
 		}
 	}
 	for failing, want := range map[string]string{

@@ -1,4 +1,4 @@
-package workerpool
+package plan
 
 import (
 	"crypto/sha256"
@@ -34,8 +34,8 @@ type Jobs struct {
 
 // JobSource is a ConfigMap with jobs, nil if it does not exist.
 type JobSource struct {
-	key       v1alpha1.ConfigMapKey
-	configMap *corev1.ConfigMap
+	Key       v1alpha1.ConfigMapKey
+	ConfigMap *corev1.ConfigMap
 }
 
 // Update returns the jobs of a pool. Unchanged sources are not read again.
@@ -71,17 +71,17 @@ func (j Jobs) check(jobs []assign.Job, previous *assign.JobList) Jobs {
 }
 
 func (s JobSource) parse() ([]assign.Job, *Problem) {
-	if s.configMap == nil {
-		return nil, NewProblem(v1alpha1.ReasonJobsNotFound, "there is no ConfigMap %q: create it, or take it out of jobsFrom", s.key.Name)
+	if s.ConfigMap == nil {
+		return nil, NewProblem(v1alpha1.ReasonJobsNotFound, "there is no ConfigMap %q: create it, or take it out of jobsFrom", s.Key.Name)
 	}
-	text, found := s.configMap.Data[s.key.Key]
+	text, found := s.ConfigMap.Data[s.Key.Key]
 	if !found {
-		return nil, NewProblem(v1alpha1.ReasonJobsNotFound, "ConfigMap %q has no key %q: add it, or correct jobsFrom", s.key.Name, s.key.Key)
+		return nil, NewProblem(v1alpha1.ReasonJobsNotFound, "ConfigMap %q has no key %q: add it, or correct jobsFrom", s.Key.Name, s.Key.Key)
 	}
 	list, err := codec.ParseJobs(text)
 	if err != nil {
 		return nil, NewProblem(v1alpha1.ReasonJobsInvalid, "ConfigMap %q, key %q: %v: correct it; until then the assignment stays as it is",
-			s.key.Name, s.key.Key, err)
+			s.Key.Name, s.Key.Key, err)
 	}
 	return list, nil
 }
@@ -90,10 +90,10 @@ func (s JobSource) parse() ([]assign.Job, *Problem) {
 func sourceStatuses(sources []JobSource) []v1alpha1.JobSourceStatus {
 	var statuses []v1alpha1.JobSourceStatus
 	for _, source := range sources {
-		status := v1alpha1.JobSourceStatus{Name: source.key.Name}
-		if source.configMap != nil {
-			sum := sha256.Sum256([]byte(source.configMap.Data[source.key.Key]))
-			status.ResourceVersion, status.Hash = source.configMap.ResourceVersion, hex.EncodeToString(sum[:8])
+		status := v1alpha1.JobSourceStatus{Name: source.Key.Name}
+		if source.ConfigMap != nil {
+			sum := sha256.Sum256([]byte(source.ConfigMap.Data[source.Key.Key]))
+			status.ResourceVersion, status.Hash = source.ConfigMap.ResourceVersion, hex.EncodeToString(sum[:8])
 		}
 		statuses = append(statuses, status)
 	}

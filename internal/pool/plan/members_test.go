@@ -1,4 +1,4 @@
-package workerpool
+package plan
 
 import (
 	"strings"
@@ -183,12 +183,12 @@ func TestSlotsAreRememberedByUID(t *testing.T) {
 	m, pod := &Clocks{}, podNamed("w-a")
 	pod.ResourceVersion = "5"
 	n := Nudge{Pod: pod, Labels: map[string]string{v1alpha1.LabelSlot: "3"}}
-	m.reserveSlots([]Nudge{n})
+	m.ReserveSlots([]Nudge{n})
 	if got := m.slotOf(pod); got != 3 {
 		t.Errorf("slot %d, which may have been written", got)
 	}
 	n.ResourceVersion = "6"
-	m.recordNudges([]Nudge{n}, time.Unix(1000, 0))
+	m.RecordNudges([]Nudge{n}, time.Unix(1000, 0))
 	if got := m.slotOf(pod); got != 3 {
 		t.Errorf("slot %d, which the cache has yet to hear of", got)
 	}
@@ -197,13 +197,13 @@ func TestSlotsAreRememberedByUID(t *testing.T) {
 	if got := m.slotOf(another); got != assign.NoSlot {
 		t.Errorf("another pod of the same name has slot %d", got)
 	}
-	m.reserveSlots([]Nudge{n})
+	m.ReserveSlots([]Nudge{n})
 	if m.forgetSlots(nil); m.Slots != nil {
 		t.Errorf("slots %v of pods that are gone", m.Slots)
 	}
-	m.reserveSlots([]Nudge{n})
+	m.ReserveSlots([]Nudge{n})
 	n.ResourceVersion = ""
-	if m.recordNudges([]Nudge{n}, time.Unix(1000, 0)); m.Slots != nil {
+	if m.RecordNudges([]Nudge{n}, time.Unix(1000, 0)); m.Slots != nil {
 		t.Errorf("slots %v of pods that could not be told", m.Slots)
 	}
 }

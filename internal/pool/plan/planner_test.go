@@ -1,4 +1,4 @@
-package workerpool
+package plan
 
 import (
 	"maps"
@@ -35,7 +35,7 @@ func newPublished(earlier ...string) Published {
 // Jobs of a missing worker are given to others. A process may have outlived its pod, so its Lease has to be read first.
 func TestLeasesAreReadBeforeJobsOfAbsentWorkersAreFreed(t *testing.T) {
 	set := newWorkload(v1alpha1.WorkloadStatefulSet, 1)
-	successor := PodObservation{ListVersion: 2, podUID: "uid-before"}
+	successor := PodObservation{ListVersion: 2, PodUID: "uid-before"}
 	for reason, c := range map[string]struct {
 		config        Published
 		present, gone bool

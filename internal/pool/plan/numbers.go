@@ -1,4 +1,4 @@
-package workerpool
+package plan
 
 import (
 	"github.com/swarm-io/swarm-operator/internal/pool/codec"

@@ -1,4 +1,4 @@
-package workerpool
+package plan
 
 import (
 	"maps"
@@ -54,7 +54,7 @@ type slotAssignment struct {
 // PodObservation is a pod seen, past the cache, after a version was published.
 type PodObservation struct {
 	ListVersion int64
-	podUID      string
+	PodUID      string
 }
 
 // WorkerMap are records by worker. The map is nil while it is empty, because an emptied map keeps room for eight entries, and most pools
@@ -102,7 +102,7 @@ func (c *Clocks) clearPendingAck(worker string) { c.pendingAcks.remove(worker) }
 // isSuccessor reports whether a pod replaced one seen after the record's list was published: it started with that list.
 func (c *Clocks) isSuccessor(pod *corev1.Pod, record assign.Record) bool {
 	observed := c.ObservedPods[pod.Name]
-	return observed.podUID != "" && observed.podUID != string(pod.UID) && observed.ListVersion == record.Lists[len(record.Lists)-1].Version
+	return observed.PodUID != "" && observed.PodUID != string(pod.UID) && observed.ListVersion == record.Lists[len(record.Lists)-1].Version
 }
 
 // maxCacheLag is the time after which the cache must have a nudge.
@@ -114,8 +114,8 @@ func (c *Clocks) wasJustSent(n Nudge, now time.Time) bool {
 	return last.patch == n.String() && now.Sub(last.sentAt) < maxCacheLag
 }
 
-// reserveSlots remembers the slots that are about to be written.
-func (c *Clocks) reserveSlots(nudges []Nudge) {
+// ReserveSlots remembers the slots that are about to be written.
+func (c *Clocks) ReserveSlots(nudges []Nudge) {
 	for _, n := range nudges {
 		if number, hasSlot := n.slot(); hasSlot {
 			c.Slots.Set(n.Pod.Name, slotAssignment{podUID: n.Pod.UID, number: number})
@@ -123,8 +123,8 @@ func (c *Clocks) reserveSlots(nudges []Nudge) {
 	}
 }
 
-// recordNudges remembers the patches sent to pods. A patch whose pod was gone or replaced has no version.
-func (c *Clocks) recordNudges(nudges []Nudge, now time.Time) {
+// RecordNudges remembers the patches sent to pods. A patch whose pod was gone or replaced has no version.
+func (c *Clocks) RecordNudges(nudges []Nudge, now time.Time) {
 	for _, n := range nudges {
 		c.lastNudges.Set(n.Pod.Name, lastNudge{n.String(), now})
 		number, hasSlot := n.slot()
