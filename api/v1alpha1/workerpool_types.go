@@ -1,6 +1,8 @@
 package v1alpha1
 
 import (
+	"cmp"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -166,6 +168,9 @@ func (p *WorkerPool) ConfigName() string {
 	}
 	return p.Spec.Workers.Name + "-config"
 }
+
+// ConfigKey is the key in these ConfigMaps.
+func (p *WorkerPool) ConfigKey() string { return cmp.Or(p.Spec.Config.Key, "config.yml") }
 
 // ConfigNameOf is the name of a worker's own ConfigMap under layout PerWorker.
 func (p *WorkerPool) ConfigNameOf(worker string) string { return p.ConfigName() + "-" + worker }

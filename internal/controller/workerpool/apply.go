@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/pool/plan"
+	poolstate "github.com/swarm-io/swarm-operator/internal/pool/state"
 )
 
 var podKind = corev1.SchemeGroupVersion.WithKind("Pod")
@@ -53,26 +55,22 @@ func (r *reconciler) apply(ctx context.Context, pool *v1alpha1.WorkerPool, next 
 		}
 	}
 	next.Evicted, err = r.evictPods(ctx, next.Evictions)
-	for _, e := range next.Evicted {
-		state.clocks.ObservedPods.Set(e.Pod.Name, plan.PodObservation{e.ListVersion, string(e.Pod.UID)})
-	}
+	state.clocks.RecordEvictions(next.Evicted)
 	return err
 }
 
 // nudgePods patches pods, several in parallel. Pods that are gone or were replaced need nothing.
 func (r *reconciler) nudgePods(ctx context.Context, nudges []plan.Nudge) error {
-	results, semaphore := make(chan error, len(nudges)), make(chan struct{}, maxParallelRequests)
+	var patches errgroup.Group
+	patches.SetLimit(maxParallelRequests)
+	errs := make([]error, len(nudges))
 	for n := range nudges {
-		semaphore <- struct{}{}
-		go func() {
-			defer func() { <-semaphore }()
-			results <- r.patchPod(ctx, &nudges[n])
-		}()
+		patches.Go(func() error {
+			errs[n] = r.patchPod(ctx, &nudges[n])
+			return nil
+		})
 	}
-	var errs []error
-	for range nudges {
-		errs = append(errs, <-results)
-	}
+	_ = patches.Wait() // every pod is tried
 	return errors.Join(errs...)
 }
 
@@ -103,12 +101,12 @@ func (r *reconciler) patchPod(ctx context.Context, n *plan.Nudge) error {
 // scaleWorkload sets the number of pods of the workload, and nothing else.
 func (r *reconciler) scaleWorkload(ctx context.Context, pool *v1alpha1.WorkerPool, replicas int32) error {
 	ref := pool.Spec.Workers
-	workload, err := r.getWorkload(ctx, client.ObjectKey{Namespace: pool.Namespace, Name: ref.Name}, ref.Kind)
+	object, _, err := poolstate.Workload(ctx, r.client, pool)
 	if err != nil {
 		return fmt.Errorf("scale %s %q: %w", ref.Kind, ref.Name, err)
 	}
-	patch := fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q},"spec":{"replicas":%d}}`, workload.Object.GetResourceVersion(), replicas)
-	err = r.client.SubResource("scale").Patch(ctx, workload.Object, client.RawPatch(types.MergePatchType, patch),
+	patch := fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q},"spec":{"replicas":%d}}`, object.GetResourceVersion(), replicas)
+	err = r.client.SubResource("scale").Patch(ctx, object, client.RawPatch(types.MergePatchType, patch),
 		client.WithSubResourceBody(&autoscalingv1.Scale{}))
 	if err != nil {
 		return fmt.Errorf("scale %s %q to %d: %w", ref.Kind, ref.Name, replicas, err)

@@ -603,7 +603,7 @@ func (c *fakeCluster) patchPod(n plan.Nudge) {
 func (c *fakeCluster) evictPod(l *leader, e plan.Eviction) {
 	if p := c.pods[e.Pod.Name]; p != nil && p.pod.UID == e.Pod.UID {
 		c.terminatePod(e.Pod.Name)
-		l.state.clocks.ObservedPods.Set(e.Pod.Name, plan.PodObservation{e.ListVersion, string(e.Pod.UID)})
+		l.state.clocks.RecordEvictions([]plan.Eviction{e})
 	}
 }
 

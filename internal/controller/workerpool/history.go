@@ -14,21 +14,18 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/pool/codec"
 	"github.com/swarm-io/swarm-operator/internal/pool/plan"
+	poolstate "github.com/swarm-io/swarm-operator/internal/pool/state"
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
 // listRevisions returns the revisions of a pool, from the cache or past it.
 func (r *reconciler) listRevisions(ctx context.Context, pool *v1alpha1.WorkerPool, live bool) ([]appsv1.ControllerRevision, error) {
+	if live {
+		return poolstate.Revisions(ctx, r.apiReader, pool)
+	}
 	list := &appsv1.ControllerRevisionList{}
-	if !live {
-		err := kit.ListOwned(ctx, r.client, pool, list)
-		return list.Items, err
-	}
-	if err := r.apiReader.List(ctx, list, client.InNamespace(pool.Namespace),
-		client.MatchingLabels{v1alpha1.LabelPool: pool.Name}); err != nil {
-		return nil, fmt.Errorf("list revisions past the cache: %w", err)
-	}
-	return slices.DeleteFunc(list.Items, func(object appsv1.ControllerRevision) bool { return !metav1.IsControlledBy(&object, pool) }), nil
+	err := kit.ListOwned(ctx, r.client, pool, list)
+	return list.Items, err
 }
 
 // readHistory returns the stored revisions of a pool, by number. The newest one keeps its index. The lists of the others are read only if
@@ -82,7 +79,7 @@ func (r *reconciler) parseRevisions(
 // unreadRevisions returns the revisions to read, by number: those that are plausible and not in memory.
 func unreadRevisions(items []appsv1.ControllerRevision, cached *plan.StoredRevision) []appsv1.ControllerRevision {
 	items = slices.DeleteFunc(items, func(object appsv1.ControllerRevision) bool {
-		return !plan.IsPlausible(object.Revision) || cached != nil && cached.Uid == object.UID
+		return !plan.IsPlausible(object.Revision) || cached != nil && cached.UID == object.UID
 	})
 	slices.SortFunc(items, func(a, b appsv1.ControllerRevision) int { return cmp.Compare(a.Revision, b.Revision) })
 	return items
@@ -110,28 +107,27 @@ type revisionReader struct {
 
 // read reads a revision, without its lists unless they are needed.
 func (r *revisionReader) read(ctx context.Context, object *appsv1.ControllerRevision, withLists bool) (plan.StoredRevision, error) {
-	revision := plan.StoredRevision{Number: object.Revision, Uid: object.UID, Name: object.Name}
 	raw, err := codec.DecompressRevision(object.Data.Raw)
 	if err != nil {
-		return revision, kit.Terminal(fmt.Errorf("read ControllerRevision %q: %w", revision.Name, err))
+		return plan.StoredRevision{}, kit.Terminal(fmt.Errorf("read ControllerRevision %q: %w", object.Name, err))
 	}
 	if withLists {
 		r.totalSize += len(raw)
 	}
 	if r.totalSize > maxHistorySize {
-		return revision,
+		return plan.StoredRevision{},
 			kit.Terminal(fmt.Errorf("the revisions of the pool have more than %d bytes: delete the ControllerRevisions that the operator has not made",
 				maxHistorySize))
 	}
 	if max(r.totalSize, len(raw)) > maxUnlockedSize {
 		if err := r.lock.acquire(ctx, r.state); err != nil {
-			return revision, err
+			return plan.StoredRevision{}, err
 		}
 	}
-	if revision.Data, err = codec.UnmarshalRevision(raw); err != nil {
-		return revision, kit.Terminal(fmt.Errorf("read ControllerRevision %q: %w", revision.Name, err))
+	revision, err := plan.ParseRevision(object, raw)
+	if err != nil {
+		return revision, kit.Terminal(fmt.Errorf("read ControllerRevision %q: %w", object.Name, err))
 	}
-	revision.Sanitized = !plan.SanitizeRevision(&revision.Data)
 	if !withLists {
 		revision.CompactLists()
 	}
@@ -186,7 +182,7 @@ func (r *reconciler) storeRevision(ctx context.Context, pool *v1alpha1.WorkerPoo
 	if err := r.client.Create(ctx, object); err != nil {
 		return fmt.Errorf("keep revision %d: %w", revision.Number, asConflict(err, object.Name))
 	}
-	revision.Uid, revision.Name = object.UID, object.Name
+	revision.UID, revision.Name = object.UID, object.Name
 	revision.Encoded, revision.Sanitized = nil, !plan.SanitizeRevision(&revision.Data)
 	state.newestRevision = &revision
 	return nil
@@ -195,7 +191,7 @@ func (r *reconciler) storeRevision(ctx context.Context, pool *v1alpha1.WorkerPoo
 // deleteRevision deletes a revision unless it was replaced.
 func (r *reconciler) deleteRevision(ctx context.Context, pool *v1alpha1.WorkerPool, revision plan.StoredRevision) error {
 	object := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: pool.Namespace, Name: revision.Name}}
-	err := r.client.Delete(ctx, object, client.Preconditions{UID: &revision.Uid})
+	err := r.client.Delete(ctx, object, client.Preconditions{UID: &revision.UID})
 	if isIgnorable(err) {
 		return nil
 	}

@@ -2,21 +2,19 @@ package workerpool
 
 import (
 	"context"
-	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/pool/plan"
+	poolstate "github.com/swarm-io/swarm-operator/internal/pool/state"
 )
 
 // observe reads everything once from the cache. Where the absence of a pod matters, it also reads pods and the Leases of missing pods
 // past it.
 func (r *reconciler) observe(ctx context.Context, pool *v1alpha1.WorkerPool, state *localState) (plan.Snapshot, error) {
 	snapshot := plan.Snapshot{AllPolled: true}
-	sources, err := r.readSources(ctx, pool)
+	sources, err := poolstate.JobSources(ctx, r.client, pool)
 	if err != nil {
 		return snapshot, err
 	}
@@ -56,21 +54,4 @@ func (r *reconciler) observePods(ctx context.Context, pool *v1alpha1.WorkerPool,
 	}
 	r.watchReleased(client.ObjectKeyFromObject(pool), snapshot.ReleasedPods)
 	return r.readLeases(ctx, pool, snapshot.GoneHolders(&state.clocks), state)
-}
-
-// readSources returns the ConfigMaps that contain jobs.
-func (r *reconciler) readSources(ctx context.Context, pool *v1alpha1.WorkerPool) ([]plan.JobSource, error) {
-	var sources []plan.JobSource
-	for _, source := range pool.Spec.JobsFrom {
-		object := &corev1.ConfigMap{}
-		err := r.client.Get(ctx, client.ObjectKey{Namespace: pool.Namespace, Name: source.ConfigMapKeyRef.Name}, object,
-			client.UnsafeDisableDeepCopy)
-		if apierrors.IsNotFound(err) {
-			object = nil
-		} else if err != nil {
-			return nil, fmt.Errorf("read ConfigMap %q: %w", source.ConfigMapKeyRef.Name, err)
-		}
-		sources = append(sources, plan.JobSource{source.ConfigMapKeyRef, object})
-	}
-	return sources, nil
 }

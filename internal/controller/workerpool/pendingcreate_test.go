@@ -7,10 +7,6 @@ import (
 	"testing"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/pool/plan"
 )
@@ -129,17 +125,6 @@ func TestJobsOfAScaledDownWorkerDoNotWaitForCreates(t *testing.T) {
 }
 
 func runningJobs(p *fakeWorker) []string { return slices.Sorted(maps.Keys(p.runningJobs)) }
-
-func TestStatefulSetIsObservedWhenItsControllerSaysSo(t *testing.T) {
-	for observed, want := range map[int64]bool{1: false, 2: true} {
-		set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "sim", Name: "w", Generation: 2}}
-		set.Status.ObservedGeneration = observed
-		workload, err := newEnvironment(t, set).getWorkload(t.Context(), client.ObjectKeyFromObject(set), v1alpha1.WorkloadStatefulSet)
-		if err != nil || workload.SpecObserved != want {
-			t.Errorf("generation %d: observed %t, %v", observed, workload.SpecObserved, err)
-		}
-	}
-}
 
 func TestOnlyExclusiveWaitsForCreates(t *testing.T) {
 	for _, handoff := range []v1alpha1.PoolHandoff{v1alpha1.HandoffExclusive, v1alpha1.HandoffOverlap, v1alpha1.HandoffBestEffort} {

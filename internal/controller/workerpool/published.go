@@ -1,62 +1,16 @@
 package workerpool
 
 import (
-	"cmp"
 	"context"
-	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/pool/codec"
 	"github.com/swarm-io/swarm-operator/internal/pool/plan"
+	poolstate "github.com/swarm-io/swarm-operator/internal/pool/state"
 )
-
-// readPublished reads the ConfigMaps of a pool, or returns who owns them.
-func (r *reconciler) readPublished(ctx context.Context, pool *v1alpha1.WorkerPool, state *localState) (plan.Published, *plan.Problem, error) {
-	objects, err := r.readConfigMaps(ctx, pool, state)
-	if err != nil {
-		return plan.Published{}, nil, err
-	}
-	config := plan.Published{ConfigMaps: map[string]*plan.ConfigMap{}, Ledger: codec.Ledger{}, Missing: len(objects) == 0}
-	for _, object := range objects {
-		isOurs := object.Labels[v1alpha1.LabelPool] == pool.Name
-		if writer, err := r.findOtherWriter(ctx, pool, object); err != nil || writer != "" {
-			return config, plan.NewProblem(v1alpha1.ReasonConfigNotOurs, "ConfigMap %q belongs to %s, which writes it: choose another config.name",
-				object.Name, writer), err
-		}
-		if !isOurs && pool.Spec.Config.Adopt != v1alpha1.AdoptAlways && len(object.Data)+len(object.BinaryData) > 0 {
-			return config, plan.NewProblem(v1alpha1.ReasonConfigNotOurs,
-				"ConfigMap %q is not the operator's, and nothing in it is overwritten: set config.adopt to Always, choose another config.name, or delete it", object.Name), nil
-		}
-		config.Add(state.configMapOf(object, pool.Spec.Config.Key), isOurs)
-	}
-	return config, nil, nil
-}
-
-// findOtherWriter names the object that manages a ConfigMap: its controller, or another pool. Not even config.adopt may take it over,
-// because both would overwrite each other forever.
-func (r *reconciler) findOtherWriter(ctx context.Context, pool *v1alpha1.WorkerPool, object *corev1.ConfigMap) (string, error) {
-	if owner := metav1.GetControllerOfNoCopy(object); owner != nil && owner.UID != pool.UID {
-		return fmt.Sprintf("%s %q", owner.Kind, owner.Name), nil
-	}
-	other := object.Labels[v1alpha1.LabelPool]
-	if other == "" || other == pool.Name {
-		return "", nil
-	}
-	err := r.client.Get(ctx, client.ObjectKey{Namespace: pool.Namespace, Name: other}, &v1alpha1.WorkerPool{})
-	switch {
-	case apierrors.IsNotFound(err):
-		return "", nil
-	case err != nil:
-		return "", fmt.Errorf("read pool %q: %w", other, err)
-	}
-	return fmt.Sprintf("WorkerPool %q", other), nil
-}
 
 // configMapOf returns a ConfigMap as read before if it is unchanged, or as we wrote it if the cache does not have the write yet.
 func (s *localState) configMapOf(object *corev1.ConfigMap, key string) *plan.ConfigMap {
@@ -76,52 +30,42 @@ func (s *localState) configMapOf(object *corev1.ConfigMap, key string) *plan.Con
 
 // readConfigMaps returns the existing ConfigMaps of the pool from the cache: they must not be modified.
 func (r *reconciler) readConfigMaps(ctx context.Context, pool *v1alpha1.WorkerPool, state *localState) ([]*corev1.ConfigMap, error) {
-	objects := map[string]*corev1.ConfigMap{}
-	if pool.Spec.Config.Layout == v1alpha1.LayoutPerWorker {
-		list, reader := &corev1.ConfigMapList{}, client.Reader(r.client)
-		if r.mayLackConfigMaps(pool, state) {
-			reader = r.apiReader
-		}
-		poolLabel := client.MatchingLabels{v1alpha1.LabelPool: pool.Name}
-		if err := reader.List(ctx, list, client.InNamespace(pool.Namespace), poolLabel, client.UnsafeDisableDeepCopy); err != nil {
-			return nil, fmt.Errorf("list ConfigMaps of the pool: %w", err)
-		}
-		for n := range list.Items {
-			objects[list.Items[n].Name] = &list.Items[n]
-		}
-	} else if err := r.readConfigMap(ctx, r.client, objects, client.ObjectKey{Namespace: pool.Namespace,
-		Name: pool.ConfigName()}); err != nil {
+	reader := client.Reader(r.client)
+	if r.mayLackConfigMaps(pool, state) {
+		reader = r.apiReader
+	}
+	objects, err := poolstate.ConfigMaps(ctx, reader, pool)
+	if err != nil {
 		return nil, err
 	}
 	for name := range state.configMaps { // the cache may not have our writes yet, or they may have been deleted
-		if objects[name] == nil {
-			delete(state.configMaps, name)
-			if err := r.readConfigMap(ctx, r.apiReader, objects, client.ObjectKey{Namespace: pool.Namespace, Name: name}); err != nil {
-				return nil, err
-			}
-			if objects[name] == nil {
-				state.ensuredTerm = 0 // what was published there must be restored first
-			}
+		if slices.ContainsFunc(objects, func(object *corev1.ConfigMap) bool { return object.Name == name }) {
+			continue
+		}
+		delete(state.configMaps, name)
+		object, err := poolstate.ConfigMap(ctx, r.apiReader, client.ObjectKey{Namespace: pool.Namespace, Name: name})
+		switch {
+		case err != nil:
+			return nil, err
+		case object == nil:
+			state.ensuredTerm = 0 // what was published there must be restored first
+		default:
+			objects = append(objects, object)
 		}
 	}
-	result := make([]*corev1.ConfigMap, 0, len(objects))
-	for _, object := range objects {
-		result = append(result, object)
-	}
-	slices.SortFunc(result, func(a, b *corev1.ConfigMap) int { return cmp.Compare(a.Name, b.Name) })
-	return result, nil
+	poolstate.SortConfigMaps(objects)
+	return objects, nil
 }
 
-func (r *reconciler) readConfigMap(ctx context.Context, reader client.Reader, configMaps map[string]*corev1.ConfigMap,
-	key client.ObjectKey) error {
-	object := &corev1.ConfigMap{}
-	err := reader.Get(ctx, key, object, client.UnsafeDisableDeepCopy)
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
+// readPublished returns what was published, or who owns the ConfigMaps.
+func (r *reconciler) readPublished(
+	ctx context.Context, pool *v1alpha1.WorkerPool, state *localState,
+) (plan.Published, *plan.Problem, error) {
+	objects, err := r.readConfigMaps(ctx, pool, state)
 	if err != nil {
-		return fmt.Errorf("read ConfigMap %q: %w", key.Name, err)
+		return plan.Published{}, nil, err
 	}
-	configMaps[key.Name] = object
-	return nil
+	return poolstate.Published(ctx, r.client, pool, objects, func(object *corev1.ConfigMap) *plan.ConfigMap {
+		return state.configMapOf(object, pool.ConfigKey())
+	})
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/ptr"
@@ -22,20 +23,20 @@ func (r *reconciler) readLeases(ctx context.Context, pool *v1alpha1.WorkerPool, 
 	var lock sync.Mutex
 	var errs []error
 	observed := plan.WorkerMap[plan.LeaseObservation](nil)
-	semaphore, wg := make(chan struct{}, maxParallelRequests), sync.WaitGroup{}
+	var reads errgroup.Group
+	reads.SetLimit(maxParallelRequests)
 	for _, worker := range workers {
 		previous := state.clocks.Leases[worker]
-		semaphore <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-semaphore }()
+		reads.Go(func() error {
 			next, err := r.readLease(ctx, client.ObjectKey{Namespace: pool.Namespace, Name: lease.Name(worker)}, previous)
 			lock.Lock()
 			defer lock.Unlock()
 			errs = append(errs, err)
 			observed.Set(worker, next)
+			return nil
 		})
 	}
-	wg.Wait()
+	_ = reads.Wait() // every Lease is observed
 	state.clocks.Leases = observed
 	return errors.Join(errs...)
 }

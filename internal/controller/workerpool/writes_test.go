@@ -97,7 +97,7 @@ func TestRevisionsAreDiscardedByTheirUID(t *testing.T) {
 	} {
 		recorder := &recordingClient{errs: map[string]error{"pool-3": c.answer}}
 		err := (&reconciler{client: recorder}).deleteRevision(t.Context(), &v1alpha1.WorkerPool{},
-			plan.StoredRevision{Number: 3, Name: "pool-3", Uid: "uid-3"})
+			plan.StoredRevision{Number: 3, Name: "pool-3", UID: "uid-3"})
 		if (err != nil) != c.fails || !slices.Equal(recorder.uids, []types.UID{"uid-3"}) {
 			t.Errorf("%s: %v, by UID %v", reason, err, recorder.uids)
 		}

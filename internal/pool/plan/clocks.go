@@ -138,6 +138,13 @@ func (c *Clocks) RecordNudges(nudges []Nudge, now time.Time) {
 	}
 }
 
+// RecordEvictions remembers pods that were evicted: their successors start with the list that was published before.
+func (c *Clocks) RecordEvictions(evictions []Eviction) {
+	for _, e := range evictions {
+		c.ObservedPods.Set(e.Pod.Name, PodObservation{ListVersion: e.ListVersion, PodUID: string(e.Pod.UID)})
+	}
+}
+
 // slotOf returns the slot that a pod was last given. Reading it from a stale cache could give the pod another slot, and make two pods
 // trade places.
 func (c *Clocks) slotOf(pod *corev1.Pod) int {

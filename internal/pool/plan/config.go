@@ -26,7 +26,7 @@ func (p Published) hasUnreleasedJobs() bool {
 // Published is what was published to workers.
 type Published struct {
 	ConfigMaps map[string]*ConfigMap // by name of ConfigMap
-	version    int64                 // the highest of all
+	Version    int64                 // the highest of all
 	Entries    []codec.FileEntry
 	Ledger     codec.Ledger
 	Missing    bool // there is no ConfigMap
@@ -35,7 +35,7 @@ type Published struct {
 
 // Records returns what workers may hold, by ordinal. No worker has confirmed anything yet.
 func (p Published) Records(w Workload) []assign.Record {
-	records := p.Ledger.Records(codec.File{Version: p.version, Workers: p.Entries})
+	records := p.Ledger.Records(codec.File{Version: p.Version, Workers: p.Entries})
 	for n := range records {
 		if !w.usesSlots() {
 			records[n].Ordinal = w.ordinalOf(records[n].Worker)
@@ -47,9 +47,15 @@ func (p Published) Records(w Workload) []assign.Record {
 	return records
 }
 
+// NewPublished returns what was published before any ConfigMap is added.
+func NewPublished(missing bool) Published {
+	return Published{ConfigMaps: map[string]*ConfigMap{}, Ledger: codec.Ledger{}, Missing: missing}
+}
+
+// Add adds the content of a ConfigMap. Another writer may have made one that is not ours.
 func (p *Published) Add(cm *ConfigMap, isOurs bool) {
 	p.ConfigMaps[cm.Object.Name] = cm
-	p.version = max(p.version, cm.File.Version)
+	p.Version = max(p.Version, cm.File.Version)
 	p.Entries = append(p.Entries, cm.File.Workers...)
 	maps.Copy(p.Ledger, cm.Ledger)
 	p.Modified = p.Modified || isOurs && cm.Modified

@@ -3,6 +3,7 @@ package plan
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,8 +26,9 @@ type ConfigMap struct {
 	Object         *corev1.ConfigMap // may be from the cache: it must not be modified
 	File           codec.File
 	Ledger         codec.Ledger
-	Modified       bool // another writer has changed it, or it cannot be read
-	ContentDropped bool // its content has to be read again
+	Modified       bool  // another writer has changed it, or it cannot be read
+	Err            error // why it cannot be read
+	ContentDropped bool  // its content has to be read again
 
 	FencedTerm int64 // the term in which this leader has raised its fence; 0 for none
 }
@@ -35,10 +37,11 @@ type ConfigMap struct {
 func ParseConfigMap(object *corev1.ConfigMap, key string) *ConfigMap {
 	cm := &ConfigMap{Object: object}
 	text, ledger := object.Data[key], object.Annotations[v1alpha1.AnnotationLedger]
-	var errs [2]error
-	cm.File, errs[0] = codec.ParseFile(text)
-	cm.Ledger, errs[1] = codec.DecodeLedger(ledger)
-	cm.Modified = !sanitizeFile(&cm.File, cm.Ledger) || errs[0] != nil || errs[1] != nil ||
+	var fileErr, ledgerErr error
+	cm.File, fileErr = codec.ParseFile(text)
+	cm.Ledger, ledgerErr = codec.DecodeLedger(ledger)
+	cm.Err = errors.Join(fileErr, ledgerErr)
+	cm.Modified = !sanitizeFile(&cm.File, cm.Ledger) || cm.Err != nil ||
 		object.Annotations[v1alpha1.AnnotationChecksum] != checksum(text, ledger)
 	return cm
 }

@@ -24,8 +24,8 @@ func TestHighestVersion(t *testing.T) {
 		want   int64
 	}{
 		"nothing was published": {Snapshot{}, 0, 0},
-		"the status":            {Snapshot{Published: Published{version: 4}}, 5, 5},
-		"the config":            {Snapshot{Published: Published{version: 6}}, 5, 6},
+		"the status":            {Snapshot{Published: Published{Version: 4}}, 5, 5},
+		"the config":            {Snapshot{Published: Published{Version: 6}}, 5, 6},
 		"a revision": {Snapshot{History: []StoredRevision{{Data: codec.Revision{Version: 7}},
 			{Data: codec.Revision{Version: 2}}}}, 5, 7},
 		"a pod":                       {Snapshot{Pods: []*corev1.Pod{nudged("8"), nudged("")}}, 5, 8},

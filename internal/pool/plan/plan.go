@@ -1,3 +1,8 @@
+// Package plan decides what to do about a WorkerPool. A Snapshot of what was read goes in, a Plan comes out: the controller carries it out,
+// and kubectl swarm shows it.
+//
+// A plan cannot fail, reads nothing, and changes neither the snapshot nor the clocks that it is made from. The same arguments give the same
+// plan.
 package plan
 
 import (
@@ -72,7 +77,7 @@ func For(pool *v1alpha1.WorkerPool, snapshot Snapshot, before Clocks, now time.T
 	p.Clocks = before.clone()
 	p.clocks = &p.Clocks
 	p.Sources, p.Jobs, p.AwaitingFirstPoll = snapshot.Jobs.sources, len(snapshot.Jobs.Jobs), !snapshot.AllPolled
-	p.RevisionNumber, p.Version = max(pool.Status.Revision, snapshot.newestNumber()), max(snapshot.Published.version, pool.Status.Version)
+	p.RevisionNumber, p.Version = max(pool.Status.Revision, snapshot.newestNumber()), max(snapshot.Published.Version, pool.Status.Version)
 	if snapshot.Problem != nil {
 		p.Blocker = snapshot.Problem
 		return p.Plan

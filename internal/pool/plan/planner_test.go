@@ -28,7 +28,7 @@ func newPublished(earlier ...string) Published {
 		entry.Earlier = []assign.ListVersion{{Version: 1, Jobs: earlier}}
 	}
 	return Published{
-		version: 2, Entries: []codec.FileEntry{{Worker: "w-0", Version: 2, Jobs: []string{"a"}}}, Ledger: codec.Ledger{"w-0": entry},
+		Version: 2, Entries: []codec.FileEntry{{Worker: "w-0", Version: 2, Jobs: []string{"a"}}}, Ledger: codec.Ledger{"w-0": entry},
 	}
 }
 
@@ -177,7 +177,7 @@ func TestLostConfigIsRebuiltFromRevisions(t *testing.T) {
 	shrunk[1].Number, shrunk[1].Data.Version = 2, 3
 	pods := []*corev1.Pod{podNamed("w-0")}
 	pods[0].Annotations = map[string]string{v1alpha1.AnnotationConfigVersion: "9"}
-	foreign := Published{Modified: true, version: 20, Entries: []codec.FileEntry{{Worker: "w-1", Version: 20, Jobs: []string{"b"}}},
+	foreign := Published{Modified: true, Version: 20, Entries: []codec.FileEntry{{Worker: "w-1", Version: 20, Jobs: []string{"b"}}},
 		Ledger: codec.Ledger{"w-1": {Ordinal: 1}}}
 	for reason, c := range map[string]struct {
 		w                  Snapshot

@@ -84,7 +84,7 @@ func toFile(records []assign.Record) codec.File {
 
 // highestVersion returns the highest version known to be published or planned.
 func (s Snapshot) highestVersion(pool *v1alpha1.WorkerPool) int64 {
-	version := max(pool.Status.Version, s.Published.version)
+	version := max(pool.Status.Version, s.Published.Version)
 	for _, revision := range s.History {
 		version = max(version, revision.Data.Version)
 	}

@@ -54,7 +54,7 @@ func (p *planner) applyAcknowledgement(record assign.Record, pod *corev1.Pod) as
 // the pool has converged on it before, or its deadline has passed and it is trusted to watch the file.
 func (p *planner) isAssumedLoaded(record assign.Record, pod *corev1.Pod, version int64) bool {
 	status, entry := p.pool.Status, p.snapshot.Published.Ledger[record.Worker]
-	if status.ConvergedRevision == p.snapshot.newestNumber() && status.Version == p.snapshot.Published.version && status.Version >= version {
+	if status.ConvergedRevision == p.snapshot.newestNumber() && status.Version == p.snapshot.Published.Version && status.Version >= version {
 		return true
 	}
 	if entry.PodUID != "" { // it has to be replaced

@@ -3,7 +3,9 @@ package plan
 import (
 	"fmt"
 	"hash/maphash"
+	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
@@ -14,13 +16,23 @@ import (
 // StoredRevision is a stored revision.
 type StoredRevision struct {
 	Number    int64
-	Uid       types.UID
+	UID       types.UID
 	Name      string
+	Created   time.Time
 	Data      codec.Revision
 	Sanitized bool             // one of its versions is ignored
 	checksums []uint64         // checksums of the lists, by worker, if the lists themselves are not needed
 	Encoded   []byte           // if new
 	Index     *assign.Revision // if newest
+}
+
+// ParseRevision returns the content of a stored revision, which was decompressed before.
+func ParseRevision(object *appsv1.ControllerRevision, raw []byte) (StoredRevision, error) {
+	revision := StoredRevision{Number: object.Revision, UID: object.UID, Name: object.Name, Created: object.CreationTimestamp.Time}
+	var err error
+	revision.Data, err = codec.UnmarshalRevision(raw)
+	revision.Sanitized = err == nil && !SanitizeRevision(&revision.Data)
+	return revision, err
 }
 
 // checksumSeed is the random seed of the checksums, so that collisions cannot be prepared.

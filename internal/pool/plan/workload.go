@@ -4,22 +4,43 @@ import (
 	"strconv"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	"k8s.io/utils/ptr"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	workloads "github.com/swarm-io/swarm-operator/internal/workload"
+	"github.com/swarm-io/swarm-operator/internal/workload"
 )
 
 // Workload is the StatefulSet or Deployment whose pods are the workers.
 type Workload struct {
-	Object       client.Object
+	Object       metav1.Object
 	Kind         v1alpha1.WorkloadKind
 	Replicas     int // the requested number
-	FirstOrdinal int // the first ordinal
+	FirstOrdinal int
 	Selector     *metav1.LabelSelector
 	SpecObserved bool // the StatefulSet controller acts on the current spec, and its creates for an earlier one have been answered
+}
+
+// StatefulSetWorkload returns a StatefulSet as a workload.
+func StatefulSetWorkload(set *appsv1.StatefulSet) Workload {
+	w := Workload{
+		Object: set, Kind: v1alpha1.WorkloadStatefulSet, Replicas: int(ptr.Deref(set.Spec.Replicas, 1)), Selector: set.Spec.Selector,
+		SpecObserved: set.Status.ObservedGeneration >= set.Generation,
+	}
+	if set.Spec.Ordinals != nil {
+		w.FirstOrdinal = int(set.Spec.Ordinals.Start)
+	}
+	return w
+}
+
+// DeploymentWorkload returns a Deployment as a workload.
+func DeploymentWorkload(deployment *appsv1.Deployment) Workload {
+	return Workload{
+		Object: deployment, Kind: v1alpha1.WorkloadDeployment, Replicas: int(ptr.Deref(deployment.Spec.Replicas, 1)),
+		Selector: deployment.Spec.Selector,
+	}
 }
 
 // usesSlots reports whether we assign slots to pods, because they have no ordinals.
@@ -41,7 +62,7 @@ func (w Workload) ordinalOf(pod string) int {
 
 // DoesNotOwn reports whether the workload does not control a pod.
 func (w Workload) DoesNotOwn(pod *corev1.Pod) bool {
-	key, owned := workloads.OwnerOf(pod)
+	key, owned := workload.OwnerOf(pod)
 	return !owned || key.Kind != w.Kind || key.Name != w.Object.GetName() ||
 		!w.usesSlots() && metav1.GetControllerOfNoCopy(pod).UID != w.Object.GetUID()
 }
