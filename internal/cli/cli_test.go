@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
 func TestAloneItHelps(t *testing.T) {
@@ -85,10 +87,14 @@ func TestFailures(t *testing.T) {
 	twice := cameras()
 	twice.Name = "twice"
 	twice.Spec.JobsFrom = append(twice.Spec.JobsFrom, twice.Spec.JobsFrom...)
+	for _, other := range []*v1alpha1.WorkerPool{listless, keyless, twice} {
+		other.Spec.Config.Name = other.Name
+	}
 	garbled := cameras()
 	garbled.Name, garbled.Spec.Config.Name = "garbled", "garbled-config"
-	objects := slices.Concat(convergedPool27(t), []client.Object{empty, lost, listless, keyless, twice, garbled,
-		configMap("garbled-config", "config.yml", "version: [")})
+	garbledConfig := configMap("garbled-config", "config.yml", "version: [")
+	garbledConfig.Labels[v1alpha1.LabelPool] = garbled.Name
+	objects := slices.Concat(convergedPool27(t), []client.Object{empty, lost, listless, keyless, twice, garbled, garbledConfig})
 	for _, c := range []struct {
 		reason string
 		line   string
@@ -101,12 +107,12 @@ func TestFailures(t *testing.T) {
 		{"nothing published", "jobs lost",
 			`pool "lost" has not published ConfigMap "missing-config" yet: kubectl swarm pools lost -o wide says why`},
 		{"a file that is none", "jobs garbled",
-			`ConfigMap "garbled-config": read the workers' file: line 1: did not find expected node content: correct it, or delete it and let the operator write it anew`},
-		{"no workload", "plan pool lost", `there is no StatefulSet "missing" in namespace "default": create it, or delete pool "lost"`},
-		{"no list of jobs", "plan pool listless", `there is no ConfigMap "none": create it, or take it out of spec.jobsFrom`},
-		{"no key with jobs", "plan pool keyless", `ConfigMap "camera-list" has no key "none": add it, or correct spec.jobsFrom`},
+			`ConfigMap "garbled-config": read the workers' file: line 1: did not find expected node content: delete it and let the operator write it anew`},
+		{"no workload", "plan pool lost", `there is no StatefulSet "missing" in namespace "default": create it, or delete this pool`},
+		{"no list of jobs", "plan pool listless", `there is no ConfigMap "none": create it, or take it out of jobsFrom`},
+		{"no key with jobs", "plan pool keyless", `ConfigMap "camera-list" has no key "none": add it, or correct jobsFrom`},
 		{"jobs twice", "plan pool twice",
-			`plan pool "twice": job "stream:xxrtve1" is in the list twice: correct the list, which the operator refuses whole`},
+			`job "stream:xxrtve1" is in the list twice: correct the list; until then the assignment stays as it is`},
 		{"a job that is there", "plan pool cameras --add-job stream:cars:new",
 			`job "stream:cars:new" is in the list already: leave out --add-job stream:cars:new`},
 		{"a job that is not there", "plan pool cameras --remove-job x", `job "x" is not in the list: leave out --remove-job x`},

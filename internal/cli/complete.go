@@ -12,6 +12,8 @@ import (
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/pool/codec"
+	"github.com/swarm-io/swarm-operator/internal/pool/plan"
+	"github.com/swarm-io/swarm-operator/internal/pool/state"
 )
 
 // completionSource lists completions, given the pool that is on the line already, "" for none.
@@ -80,8 +82,8 @@ func (s *session) workerNames(ctx context.Context, name string) ([]string, error
 	if err != nil {
 		return nil, err
 	}
-	lists, err := at.readPublished(ctx, pool)
-	return namesOf(lists.entries, func(e codec.FileEntry) string { return e.Worker }), err
+	published, err := at.readPublished(ctx, pool)
+	return namesOf(published.Entries, func(e codec.FileEntry) string { return e.Worker }), err
 }
 
 func (s *session) jobNames(ctx context.Context, name string) ([]string, error) {
@@ -98,8 +100,8 @@ func (s *session) revisionNumbers(ctx context.Context, name string) ([]string, e
 	if err != nil {
 		return nil, err
 	}
-	history, err := at.readHistory(ctx, pool)
-	return namesOf(history, func(k storedRevision) string { return strconv.FormatInt(k.number, 10) }), err
+	history, err := state.History(ctx, at, pool)
+	return namesOf(history, func(k plan.StoredRevision) string { return strconv.FormatInt(k.Number, 10) }), err
 }
 
 func namesOf[T any](items []T, name func(T) string) []string {

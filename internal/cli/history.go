@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/pool/plan"
+	"github.com/swarm-io/swarm-operator/internal/pool/state"
 )
 
 func (s *session) historyCommand() *cobra.Command {
@@ -45,7 +47,7 @@ func (s *session) history(ctx context.Context, name string, output *outputFlag) 
 	if err != nil {
 		return err
 	}
-	history, err := at.readHistory(ctx, pool)
+	history, err := state.History(ctx, at, pool)
 	if err != nil {
 		return err
 	}
@@ -60,12 +62,12 @@ func (s *session) history(ctx context.Context, name string, output *outputFlag) 
 	return s.showHistory(rows, output)
 }
 
-func newRevisionRow(pool *v1alpha1.WorkerPool, revision storedRevision) revisionRow {
-	data := revision.data
+func newRevisionRow(pool *v1alpha1.WorkerPool, revision plan.StoredRevision) revisionRow {
+	data := revision.Data
 	return revisionRow{
-		Revision: revision.number, Name: revision.name, Created: revision.created, Strategy: data.Strategy, Version: data.Version,
+		Revision: revision.Number, Name: revision.Name, Created: revision.Created, Strategy: data.Strategy, Version: data.Version,
 		Workers: len(data.Workers), Jobs: len(data.Jobs()), Unassigned: len(data.Unassigned),
-		Current: revision.number == pool.Status.Revision, Pinned: revision.number == pool.Spec.RollbackTo,
+		Current: revision.Number == pool.Status.Revision, Pinned: revision.Number == pool.Spec.RollbackTo,
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/pool/plan"
 )
 
 func (s *session) jobsCommand() *cobra.Command {
@@ -48,7 +49,7 @@ func (s *session) jobs(ctx context.Context, name, worker string, output *outputF
 	if err != nil {
 		return err
 	}
-	if lists.configs == 0 {
+	if lists.Missing {
 		return fmt.Errorf("pool %q has not published ConfigMap %q yet: kubectl swarm pools %s -o wide says why", name, pool.ConfigName(), name)
 	}
 	rows := newJobRows(pool, lists)
@@ -63,7 +64,7 @@ func (s *session) jobs(ctx context.Context, name, worker string, output *outputF
 }
 
 // newJobRows joins what is published with the status, including workers that only the status has.
-func newJobRows(pool *v1alpha1.WorkerPool, lists publishedLists) []jobRow {
+func newJobRows(pool *v1alpha1.WorkerPool, lists plan.Published) []jobRow {
 	statuses := make(map[string]v1alpha1.WorkerStatus, len(pool.Status.Workers))
 	for _, status := range pool.Status.Workers {
 		statuses[status.Name] = status
@@ -74,7 +75,7 @@ func newJobRows(pool *v1alpha1.WorkerPool, lists publishedLists) []jobRow {
 		delete(statuses, worker)
 		rows = append(rows, jobRow{worker, version, append([]string{}, jobs...), status.State, status.Acknowledged, status.Revision})
 	}
-	for _, entry := range lists.entries {
+	for _, entry := range lists.Entries {
 		add(entry.Worker, entry.Version, entry.Jobs)
 	}
 	for _, status := range pool.Status.Workers {

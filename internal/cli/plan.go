@@ -78,20 +78,13 @@ func (s *session) plan(ctx context.Context, name string, change poolChange, outp
 	if err != nil {
 		return err
 	}
-	state, err := at.readPoolState(ctx, pool)
+	current, err := at.readPoolState(ctx, s, pool)
 	if err != nil {
 		return err
 	}
-	jobs, err := at.readJobs(ctx, pool)
+	result, err := current.planChange(change)
 	if err != nil {
 		return err
-	}
-	if jobs, err = change.apply(jobs); err != nil {
-		return err
-	}
-	result, err := state.planChange(change, jobs)
-	if err != nil {
-		return fmt.Errorf("plan pool %q: %w", name, err)
 	}
 	if pin := pool.Spec.RollbackTo; pin > 0 {
 		result.Notes = append(result.Notes,

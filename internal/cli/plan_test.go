@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -8,6 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
@@ -72,7 +74,7 @@ func TestPlanIsTheEngines(t *testing.T) {
 			jobs, _ := codec.ParseJobs(text(t, "pool-27-jobs.txt"))
 			list, _ := assign.NewJobList(jobs)
 			decision := assign.Plan(assign.Input{
-				Jobs: list, Workers: poolWorkload{name: "swarm-worker"}.workers(5, 0, nil), Previous: assign.Restore(before, 0), Strategy: strategy,
+				Jobs: list, Workers: fiveWorkers(), Previous: assign.Restore(before, 0), Strategy: strategy,
 			})
 			var want []jobMove
 			for _, move := range decision.Moves() {
@@ -83,6 +85,15 @@ func TestPlanIsTheEngines(t *testing.T) {
 			}
 		})
 	}
+}
+
+// fiveWorkers are the workers of a StatefulSet of five pods.
+func fiveWorkers() []assign.Worker {
+	var workers []assign.Worker
+	for n := range 5 {
+		workers = append(workers, assign.Worker{Name: fmt.Sprint("swarm-worker-", n), Ordinal: n})
+	}
+	return workers
 }
 
 // smallPool is a pool of some jobs on a StatefulSet that has published nothing.
@@ -163,18 +174,30 @@ func deploymentPool(slots map[string]string) []client.Object {
 		Spec:       appsv1.DeploymentSpec{Replicas: new(int32(2)), Selector: &metav1.LabelSelector{MatchLabels: labels}},
 	}}
 	for name, slot := range slots {
-		objects = append(objects,
-			&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name,
-				Labels: map[string]string{"app": "worker", v1alpha1.LabelSlot: slot}}})
+		pod := podOfDeployment(name)
+		pod.Labels[v1alpha1.LabelSlot] = slot
+		objects = append(objects, pod)
 	}
-	failed := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "swarm-worker-failed", Labels: labels},
-		Status: corev1.PodStatus{Phase: corev1.PodFailed}}
+	failed := podOfDeployment("swarm-worker-failed")
+	failed.Status.Phase = corev1.PodFailed
 	return append(objects, failed)
 }
 
+// podOfDeployment is a pod of the only ReplicaSet of the Deployment.
+func podOfDeployment(name string) *corev1.Pod {
+	const hash = "5f"
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "default", Name: name, UID: types.UID("uid-" + name),
+		Labels: map[string]string{"app": "worker", appsv1.DefaultDeploymentUniqueLabelKey: hash},
+		OwnerReferences: []metav1.OwnerReference{{
+			APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "swarm-worker-" + hash, UID: "uid-of-replicaset", Controller: new(true),
+		}},
+	}}
+}
+
 func TestPlanOfADeployment(t *testing.T) {
-	config := configMap("swarm-worker-config", "config.yml", fileOf(2, publishedEntry("swarm-worker-x", "a", "b"),
-		publishedEntry("swarm-worker-y", "c", "d")))
+	published := fileOf(2, publishedEntry("swarm-worker-x", "a", "b"), publishedEntry("swarm-worker-y", "c", "d"))
+	config, revision := configMap("swarm-worker-config", "config.yml", published), revisionOf(t, 1, published)
 	config.Annotations = ledgerOf(t, assign.Record{Worker: "swarm-worker-y", Ordinal: 1})
 	both := map[string]string{"swarm-worker-x": "0", "swarm-worker-y": "1"}
 	for _, c := range []struct {
@@ -183,12 +206,12 @@ func TestPlanOfADeployment(t *testing.T) {
 		line    string
 		golden  string
 	}{
-		{"as it is", append(deploymentPool(both), config), "", "deployment-same.txt"},
-		{"two more", append(deploymentPool(both), config), "--replicas 4", "deployment-more.txt"},
-		{"one less", append(deploymentPool(both), config), "--replicas 1", "deployment-less.txt"},
-		{"a pod that is gone leaves its jobs to the next one", append(deploymentPool(map[string]string{"swarm-worker-x": "0"}), config), "",
+		{"as it is", append(deploymentPool(both), config, revision), "", "deployment-same.txt"},
+		{"two more", append(deploymentPool(both), config, revision), "--replicas 4", "deployment-more.txt"},
+		{"one less", append(deploymentPool(both), config, revision), "--replicas 1", "deployment-less.txt"},
+		{"a pod that is gone leaves its jobs to the next one", append(deploymentPool(map[string]string{"swarm-worker-x": "0"}), config, revision), "",
 			"deployment-gone.txt"},
-		{"a pod that has replaced another", append(deploymentPool(map[string]string{"swarm-worker-x": "0", "swarm-worker-z": ""}), config), "",
+		{"a pod that has replaced another", append(deploymentPool(map[string]string{"swarm-worker-x": "0", "swarm-worker-z": ""}), config, revision), "",
 			"deployment-replaced.txt"},
 	} {
 		t.Run(c.reason, func(t *testing.T) {

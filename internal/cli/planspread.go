@@ -19,6 +19,9 @@ import (
 	workloads "github.com/swarm-io/swarm-operator/internal/workload"
 )
 
+// newPodName stands for the name of a pod that only its ReplicaSet will choose.
+const newPodName = "(new)"
+
 // spreadChange holds the requested changes, as the user wrote them; "" for no change.
 type spreadChange struct {
 	replicas              int

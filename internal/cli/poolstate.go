@@ -7,33 +7,73 @@ import (
 	"fmt"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/pool/assign"
-	"github.com/swarm-io/swarm-operator/internal/pool/codec"
+	"github.com/swarm-io/swarm-operator/internal/pool/plan"
+	"github.com/swarm-io/swarm-operator/internal/pool/state"
 )
 
-// poolState is the input of a plan of the operator. Unlike the operator, it treats every worker as ready.
+// poolState is what the operator plans from.
 type poolState struct {
 	pool     *v1alpha1.WorkerPool
-	workload poolWorkload
-	lists    publishedLists
-	history  []storedRevision
+	snapshot plan.Snapshot
+	session  *session
 }
 
-func (p publishedLists) file() codec.File {
-	return codec.File{Version: p.version, Workers: p.entries}
+// readPoolState reads a pool as the operator does. What the operator would restore is an error, because a plan would not be about it.
+func (c cluster) readPoolState(ctx context.Context, s *session, pool *v1alpha1.WorkerPool) (poolState, error) {
+	result := poolState{pool: pool, session: s}
+	var err error
+	if result.snapshot, err = state.Read(ctx, c, pool); err != nil {
+		return result, err
+	}
+	if problem := result.snapshot.Problem; problem != nil {
+		return result, errors.New(problem.Message)
+	}
+	return result, checkConfigMaps(result.snapshot.Published)
 }
 
-func (c cluster) readPoolState(ctx context.Context, pool *v1alpha1.WorkerPool) (s poolState, err error) {
-	s.pool = pool
-	if s.workload, err = c.readWorkload(ctx, pool); err != nil {
-		return s, err
+// readPublished reads what was published for the workers of a pool.
+func (c cluster) readPublished(ctx context.Context, pool *v1alpha1.WorkerPool) (plan.Published, error) {
+	objects, err := state.ConfigMaps(ctx, c, pool)
+	if err != nil {
+		return plan.Published{}, err
 	}
-	if s.lists, err = c.readPublished(ctx, pool); err != nil {
-		return s, err
+	published, problem, err := state.Published(ctx, c, pool, objects, func(object *corev1.ConfigMap) *plan.ConfigMap {
+		return plan.ParseConfigMap(object, pool.ConfigKey())
+	})
+	if err == nil && problem != nil {
+		err = errors.New(problem.Message)
 	}
-	s.history, err = c.readHistory(ctx, pool)
-	return s, err
+	if err != nil {
+		return published, err
+	}
+	return published, checkConfigMaps(published)
+}
+
+// checkConfigMaps returns an error if a ConfigMap cannot be read.
+func checkConfigMaps(published plan.Published) error {
+	for name, cm := range published.ConfigMaps {
+		if cm.Err != nil {
+			return fmt.Errorf("ConfigMap %q: %w: delete it and let the operator write it anew", name, cm.Err)
+		}
+	}
+	return nil
+}
+
+// readJobs returns the jobs of a pool.
+func (c cluster) readJobs(ctx context.Context, pool *v1alpha1.WorkerPool) ([]assign.Job, error) {
+	sources, err := state.JobSources(ctx, c, pool)
+	if err != nil {
+		return nil, err
+	}
+	jobs := plan.Jobs{}.Update(pool, sources)
+	if jobs.Problem != nil {
+		return nil, errors.New(jobs.Problem.Message)
+	}
+	return jobs.Jobs, nil
 }
 
 // poolChange is the change to plan.
@@ -46,106 +86,60 @@ type poolChange struct {
 // noChange changes nothing.
 var noChange = poolChange{replicas: -1}
 
-// size returns the number of workers after the change.
-func (s poolState) size(change poolChange) int {
-	switch {
-	case change.replicas >= 0:
-		return change.replicas
-	case s.pool.Spec.Replicas != nil:
-		return int(*s.pool.Spec.Replicas)
+// planChange returns what the operator would do after a change. A pin is ignored: the plan is about the time after it.
+func (s poolState) planChange(change poolChange) (planResult, error) {
+	pool, snapshot := s.pool.DeepCopy(), s.snapshot
+	pool.Spec.RollbackTo = 0
+	pool.Spec.Strategy = v1alpha1.PoolStrategy(cmp.Or(string(change.strategy), string(pool.Spec.Strategy)))
+	if change.replicas >= 0 {
+		pool.Spec.Replicas, snapshot.Workload.Replicas = nil, change.replicas
 	}
-	return s.workload.replicas
-}
-
-// input returns the input of the assignment.
-func (s poolState) input(change poolChange, jobs []assign.Job, records []assign.Record) (assign.Input, error) {
-	list, problems := assign.NewJobList(slices.Clone(jobs))
-	if len(problems) > 0 {
-		return assign.Input{}, fmt.Errorf("%s: correct the list, which the operator refuses whole", problems[0].Reason)
+	if snapshot.Jobs.Problem != nil {
+		return planResult{}, errors.New(snapshot.Jobs.Problem.Message)
 	}
-	return assign.Input{
-		Jobs: list, Workers: s.workload.workers(s.size(change), int(s.pool.Spec.CapacityPerWorker), records),
-		Strategy:         cmp.Or(change.strategy, assign.Strategy(s.pool.Spec.Strategy), assign.Sticky),
-		ImbalancePercent: int(s.pool.Spec.ImbalancePercent),
-	}, nil
-}
-
-// records returns what workers may hold. Unlike the operator, which asks them, it takes acknowledgments from the status.
-func (s poolState) records() []assign.Record {
-	records := s.workload.records(s.lists)
-	if s.pool.Status.Version != s.lists.version {
-		return records // the status is about another config
-	}
-	acknowledged := map[string]bool{}
-	for _, worker := range s.pool.Status.Workers {
-		acknowledged[worker.Name] = worker.Acknowledged == v1alpha1.AckReceived || worker.Acknowledged == v1alpha1.AckAssumed
-	}
-	all := len(s.history) > 0 && s.pool.Status.ConvergedRevision == s.history[len(s.history)-1].number
-	for n, record := range records {
-		if all || acknowledged[record.Worker] {
-			records[n] = record.WithPod("heard").WithAcknowledgement("heard", record.Lists[len(record.Lists)-1].Version)
-		}
-	}
-	return records
-}
-
-// newestRevision returns the newest kept revision, nil for none.
-func (s poolState) newestRevision() *assign.Revision {
-	if len(s.history) == 0 {
-		return nil
-	}
-	newest := s.history[len(s.history)-1].data
-	return assign.Restore(newest.Shares(), newest.Algorithm)
-}
-
-// planChange returns what the operator would do after a change. While the newest revision is still the answer, it is followed, also if it
-// has yet to be carried out.
-func (s poolState) planChange(change poolChange, jobs []assign.Job) (planResult, error) {
-	records, newest := s.records(), s.newestRevision()
-	input, err := s.input(change, jobs, records)
+	jobs, err := change.apply(slices.Clone(snapshot.Jobs.Jobs))
 	if err != nil {
 		return planResult{}, err
 	}
-	before := assign.BaseRevision(newest, records)
-	result := s.newPlanResult(change, input.Strategy, jobs)
-	if newest != nil {
-		input.Previous = newest
-		if decision := assign.Plan(input); decision.RefusalReason == "" && decision.Next.Same(newest) {
-			return result.withDecision(decision, before, records, defaultReasons{"the newest revision, which is being carried out, has it there",
-				"it is no longer in the list"}), nil
-		}
+	if snapshot.Jobs = plan.NewJobs(jobs); snapshot.Jobs.Problem != nil {
+		return planResult{}, errors.New(snapshot.Jobs.Problem.Message)
 	}
-	input.Previous = before
-	decision := assign.Plan(input)
-	if decision.RefusalReason != "" {
-		return planResult{}, errors.New(decision.RefusalReason + ": try another --strategy")
+	prediction := plan.Predict(pool, snapshot, s.session.now())
+	if prediction.Problem != nil {
+		return planResult{}, errors.New(prediction.Problem.Message)
 	}
-	return result.withDecision(decision, before, records, defaultReasons{}), nil // the decision has them all
+	defaults := defaultReasons{} // a new decision has them all
+	if prediction.NewRevision == nil {
+		defaults = defaultReasons{"the newest revision, which is being carried out, has it there", "it is no longer in the list"}
+	}
+	return s.newPlanResult(pool, prediction, jobs, defaults), nil
 }
 
 // planRollback returns what the operator would do if a kept revision were pinned: its jobs, where they were, as far as those workers exist.
-func (s poolState) planRollback(revision storedRevision) (planResult, error) {
-	records, jobs := s.records(), revision.data.Jobs()
-	input, err := s.input(noChange, jobs, records)
-	if err != nil {
-		return planResult{}, err
+func (s poolState) planRollback(revision plan.StoredRevision) (planResult, error) {
+	pool, snapshot := s.pool.DeepCopy(), s.snapshot
+	pool.Spec.RollbackTo = revision.Number
+	snapshot.Jobs = plan.NewJobs(revision.Data.Jobs()) // an unreadable list is a reason to go back
+	prediction := plan.Predict(pool, snapshot, s.session.now())
+	if prediction.Problem != nil {
+		return planResult{}, errors.New(prediction.Problem.Message)
 	}
-	input.Previous, input.Strategy = assign.Restore(revision.data.Shares(), 0), assign.Sticky
-	result := s.newPlanResult(noChange, input.Strategy, jobs)
-	result.Revision = revision.number
-	defaults := defaultReasons{fmt.Sprintf("revision %d has it there", revision.number),
-		fmt.Sprintf("revision %d does not have it", revision.number)}
-	return result.withDecision(assign.Plan(input), assign.BaseRevision(s.newestRevision(), records), records, defaults), nil
+	pool.Spec.Strategy = v1alpha1.PoolSticky
+	result := s.newPlanResult(pool, prediction, revision.Data.Jobs(), defaultReasons{
+		fmt.Sprintf("revision %d has it there", revision.Number), fmt.Sprintf("revision %d does not have it", revision.Number),
+	})
+	result.Revision = revision.Number
+	return result, nil
 }
 
-func (s poolState) newPlanResult(change poolChange, strategy assign.Strategy, jobs []assign.Job) planResult {
+func (s poolState) newPlanResult(pool *v1alpha1.WorkerPool, p plan.Prediction, jobs []assign.Job, defaults defaultReasons) planResult {
 	result := planResult{
-		Namespace: s.pool.Namespace, Pool: s.pool.Name, Strategy: string(strategy),
-		Handoff: string(cmp.Or(s.pool.Spec.Handoff, v1alpha1.HandoffExclusive)),
-		Jobs:    len(jobs), SizeBefore: len(s.lists.entries), SizeAfter: s.size(change), jobs: jobs,
+		Namespace: pool.Namespace, Pool: pool.Name, Strategy: string(cmp.Or(pool.Spec.Strategy, v1alpha1.PoolSticky)),
+		Handoff: string(cmp.Or(pool.Spec.Handoff, v1alpha1.HandoffExclusive)),
+		Jobs:    len(jobs), SizeBefore: len(s.snapshot.Published.Entries), SizeAfter: p.ExpectedWorkers, jobs: jobs,
 	}
-	if s.pool.Spec.Mode == v1alpha1.PoolPaused {
+	if pool.Spec.Mode == v1alpha1.PoolPaused {
 		result.Notes = append(result.Notes, "the pool is paused: nothing moves before spec.mode is Running")
 	}
-	return result
+	return result.withDecision(p.Decision, p.Before, p.Records, defaults)
 }

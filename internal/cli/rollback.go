@@ -12,6 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/pool/plan"
+	"github.com/swarm-io/swarm-operator/internal/pool/state"
 )
 
 // rollbackRequest is the requested revision, 0 to go forward again.
@@ -58,7 +60,7 @@ func (s *session) rollback(ctx context.Context, name string, request rollbackReq
 	if err != nil {
 		return err
 	}
-	history, err := at.readHistory(ctx, pool)
+	history, err := state.History(ctx, at, pool)
 	if err != nil {
 		return err
 	}
@@ -66,7 +68,7 @@ func (s *session) rollback(ctx context.Context, name string, request rollbackReq
 	if err != nil {
 		return err
 	}
-	result, planErr := at.planRollback(ctx, pool, target)
+	result, planErr := s.planRollback(ctx, at, pool, target)
 	if request.dryRun {
 		if planErr != nil {
 			return planErr
@@ -86,35 +88,33 @@ func (s *session) rollback(ctx context.Context, name string, request rollbackReq
 }
 
 // findRevision returns the kept revision with a number, nil for 0.
-func findRevision(history []storedRevision, pool *v1alpha1.WorkerPool, number int64) (*storedRevision, error) {
+func findRevision(history []plan.StoredRevision, pool *v1alpha1.WorkerPool, number int64) (*plan.StoredRevision, error) {
 	if number == 0 {
 		return nil, nil
 	}
 	if len(history) == 0 {
 		return nil, fmt.Errorf("pool %q has no revisions yet: there is nothing to go back to", pool.Name)
 	}
-	at := slices.IndexFunc(history, func(k storedRevision) bool { return k.number == number })
+	at := slices.IndexFunc(history, func(k plan.StoredRevision) bool { return k.Number == number })
 	if at < 0 {
-		numbers := namesOf(history, func(k storedRevision) string { return strconv.FormatInt(k.number, 10) })
+		numbers := namesOf(history, func(k plan.StoredRevision) string { return strconv.FormatInt(k.Number, 10) })
 		return nil, fmt.Errorf("revision %d of pool %q is not kept: choose one of %s", number, pool.Name, strings.Join(numbers, ", "))
 	}
 	return &history[at], nil
 }
 
 // planRollback returns what moves when a revision, or none, is pinned.
-func (c cluster) planRollback(ctx context.Context, pool *v1alpha1.WorkerPool, target *storedRevision) (planResult, error) {
-	state, err := c.readPoolState(ctx, pool)
-	if err != nil {
+func (s *session) planRollback(
+	ctx context.Context, at cluster, pool *v1alpha1.WorkerPool, target *plan.StoredRevision,
+) (planResult, error) {
+	current, err := at.readPoolState(ctx, s, pool)
+	switch {
+	case err != nil:
 		return planResult{}, err
+	case target != nil:
+		return current.planRollback(*target)
 	}
-	if target != nil {
-		return state.planRollback(*target)
-	}
-	jobs, err := c.readJobs(ctx, pool)
-	if err != nil {
-		return planResult{}, err
-	}
-	return state.planChange(noChange, jobs)
+	return current.planChange(noChange)
 }
 
 // pin writes only spec.rollbackTo.

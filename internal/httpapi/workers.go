@@ -9,16 +9,11 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/pool/codec"
+	"github.com/swarm-io/swarm-operator/internal/pool/plan"
+	"github.com/swarm-io/swarm-operator/internal/pool/state"
 )
-
-// defaultConfigKey is the key of the workers' file in a ConfigMap, unless the pool sets another.
-const defaultConfigKey = "config.yml"
 
 // Worker is a pod of a pool with the list that was published for it, and its progress from the pool's status.
 type Worker struct {
@@ -81,49 +76,25 @@ func workersOf(wp *v1alpha1.WorkerPool, entries []codec.FileEntry) []Worker {
 func compareWorkers(a, b string) int { return cmp.Or(len(a)-len(b), strings.Compare(a, b)) }
 
 // readPublished returns the lists in the pool's own ConfigMaps. A missing one has no lists; an unreadable one is an error, returned with
-// the lists of the others.
+// the lists of the others. A pool may name any ConfigMap, and must not disclose one that is not its own.
 func (a *api) readPublished(ctx context.Context, wp *v1alpha1.WorkerPool) ([]codec.FileEntry, error) {
-	configs, err := a.readConfigs(ctx, wp)
+	configs, err := state.ConfigMaps(ctx, a.reader, wp)
 	if err != nil {
 		return nil, fmt.Errorf("read the published lists: %w", err)
 	}
 	var entries []codec.FileEntry
 	var problems []error
 	for _, config := range configs {
-		file, err := codec.ParseFile(config.Data[cmp.Or(wp.Spec.Config.Key, defaultConfigKey)])
-		if err != nil {
-			problems = append(problems, fmt.Errorf("ConfigMap %q: %w", config.Name, err))
+		if config.Labels[v1alpha1.LabelPool] != wp.Name {
+			problems = append(problems, fmt.Errorf("read the published lists: ConfigMap %q is not this pool's: it has no label %s=%s",
+				config.Name, v1alpha1.LabelPool, wp.Name))
+			continue
 		}
-		entries = append(entries, file.Workers...)
+		parsed := plan.ParseConfigMap(config, wp.ConfigKey())
+		if parsed.Err != nil {
+			problems = append(problems, fmt.Errorf("ConfigMap %q: %w", config.Name, parsed.Err))
+		}
+		entries = append(entries, parsed.File.Workers...)
 	}
 	return entries, errors.Join(problems...)
-}
-
-// readConfigs returns the ConfigMaps of a pool. They must have its label: a pool may name any ConfigMap, and must not disclose others.
-func (a *api) readConfigs(ctx context.Context, wp *v1alpha1.WorkerPool) ([]corev1.ConfigMap, error) {
-	if wp.Spec.Config.Layout != v1alpha1.LayoutPerWorker {
-		return a.readSharedConfig(ctx, wp)
-	}
-	list := &corev1.ConfigMapList{}
-	if err := a.reader.List(ctx, list, client.InNamespace(wp.Namespace), client.MatchingLabels{v1alpha1.LabelPool: wp.Name},
-		client.UnsafeDisableDeepCopy); err != nil {
-		return nil, err
-	}
-	own := slices.DeleteFunc(list.Items, func(config corev1.ConfigMap) bool { return !strings.HasPrefix(config.Name, wp.ConfigName()+"-") })
-	slices.SortFunc(own, func(a, b corev1.ConfigMap) int { return compareWorkers(a.Name, b.Name) })
-	return own, nil
-}
-
-func (a *api) readSharedConfig(ctx context.Context, wp *v1alpha1.WorkerPool) ([]corev1.ConfigMap, error) {
-	found := corev1.ConfigMap{}
-	err := a.reader.Get(ctx, client.ObjectKey{Namespace: wp.Namespace, Name: wp.ConfigName()}, &found)
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil, nil
-	case err != nil:
-		return nil, err
-	case found.Labels[v1alpha1.LabelPool] != wp.Name:
-		return nil, fmt.Errorf("ConfigMap %q is not this pool's: it has no label %s=%s", found.Name, v1alpha1.LabelPool, wp.Name)
-	}
-	return []corev1.ConfigMap{found}, nil
 }

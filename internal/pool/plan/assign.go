@@ -83,7 +83,7 @@ func (p *planner) assignInput() (assign.Input, []assign.Job) {
 
 // setTarget makes a decision the target. A slot without a pod keeps its jobs, but has no worker to publish them to.
 func (p *planner) setTarget(decision assign.Decision) {
-	p.Unassigned = decision.Unassigned
+	p.decision, p.Unassigned = decision, decision.Unassigned
 	p.target = decision.Next.Shares()
 	if p.snapshot.Workload.usesSlots() {
 		p.target = slices.DeleteFunc(p.target, func(share assign.Share) bool { return p.podsByName[share.Worker] == nil })

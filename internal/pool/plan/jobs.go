@@ -38,6 +38,9 @@ type JobSource struct {
 	ConfigMap *corev1.ConfigMap
 }
 
+// NewJobs returns a list of jobs that comes from no ConfigMap.
+func NewJobs(jobs []assign.Job) Jobs { return Jobs{}.check(jobs, nil) }
+
 // Update returns the jobs of a pool. Unchanged sources are not read again.
 func (j Jobs) Update(pool *v1alpha1.WorkerPool, sources []JobSource) Jobs {
 	next := Jobs{generation: pool.Generation, sources: sourceStatuses(sources)}

@@ -2,7 +2,6 @@ package plan
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -89,8 +88,7 @@ func statefulSetMembers(snapshot Snapshot) []member {
 	members := map[int]*member{}
 	add := func(ordinal int) *member {
 		if members[ordinal] == nil {
-			members[ordinal] = &member{Worker: assign.Worker{Name: fmt.Sprintf("%s-%d", snapshot.Workload.Object.GetName(), ordinal),
-				Ordinal: ordinal}}
+			members[ordinal] = &member{Worker: assign.Worker{Name: snapshot.Workload.podName(ordinal), Ordinal: ordinal}}
 		}
 		return members[ordinal]
 	}

@@ -67,20 +67,29 @@ type planner struct {
 	holderPods map[string]*corev1.Pod // present, and the pods that left the workload
 	records    []assign.Record
 	ledger     codec.Ledger
-	target     []assign.Share
+	decision   assign.Decision // which worker should have which job
+	target     []assign.Share  // the same, of the workers that exist
 }
 
-// For decides what to do now. It cannot fail, cannot access the cluster, and changes none of its arguments: the clocks to continue with
-// are part of the plan.
+// For decides what to do now. The clocks to continue with are part of the plan.
 func For(pool *v1alpha1.WorkerPool, snapshot Snapshot, before Clocks, now time.Time) Plan {
-	p := planner{pool: pool, snapshot: snapshot, now: now}
+	p := newPlanner(pool, snapshot, before, now)
+	if p.Blocker == nil {
+		p.decide()
+	}
+	return p.Plan
+}
+
+// newPlanner returns a planner that knows the members of the pool, and what they may hold.
+func newPlanner(pool *v1alpha1.WorkerPool, snapshot Snapshot, before Clocks, now time.Time) *planner {
+	p := &planner{pool: pool, snapshot: snapshot, now: now}
 	p.Clocks = before.clone()
 	p.clocks = &p.Clocks
 	p.Sources, p.Jobs, p.AwaitingFirstPoll = snapshot.Jobs.sources, len(snapshot.Jobs.Jobs), !snapshot.AllPolled
 	p.RevisionNumber, p.Version = max(pool.Status.Revision, snapshot.newestNumber()), max(snapshot.Published.Version, pool.Status.Version)
 	if snapshot.Problem != nil {
 		p.Blocker = snapshot.Problem
-		return p.Plan
+		return p
 	}
 	p.memberSet = buildMembers(pool, snapshot, p.clocks, now)
 	p.podsByName, p.holderPods = snapshot.podsByName(), snapshot.holderPods()
@@ -88,6 +97,11 @@ func For(pool *v1alpha1.WorkerPool, snapshot Snapshot, before Clocks, now time.T
 	p.ReadyWorkers, p.ExpectedWorkers, p.Selector = p.memberSet.readyCount(), snapshot.wantedReplicas(pool), selectorString(snapshot.Workload)
 	p.WorkersStarting = p.memberSet.hasStartingMember(pool, now)
 	p.Paused = pool.Spec.Mode == v1alpha1.PoolPaused
+	return p
+}
+
+// decide completes the plan.
+func (p *planner) decide() {
 	p.assignJobs()
 	p.planHandover()
 	p.planNudges()
@@ -96,7 +110,6 @@ func For(pool *v1alpha1.WorkerPool, snapshot Snapshot, before Clocks, now time.T
 	p.planCleanup()
 	p.describeWorkers()
 	p.RequeueAfter = p.memberSet.requeueAfter
-	return p.Plan
 }
 
 // planHandover publishes what may be published now.

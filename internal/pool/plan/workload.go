@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -49,6 +50,11 @@ func (w Workload) usesSlots() bool { return w.Kind == v1alpha1.WorkloadDeploymen
 // expectsOrdinal reports whether the workload requires a pod with that ordinal.
 func (w Workload) expectsOrdinal(ordinal int) bool {
 	return ordinal >= w.FirstOrdinal && ordinal < w.FirstOrdinal+w.Replicas
+}
+
+// podName returns the name of a StatefulSet's pod.
+func (w Workload) podName(ordinal int) string {
+	return fmt.Sprintf("%s-%d", w.Object.GetName(), ordinal)
 }
 
 // ordinalOf returns the ordinal of a StatefulSet's pod by name, or -1.
