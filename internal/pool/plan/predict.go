@@ -22,11 +22,15 @@ type Prediction struct {
 	Decision assign.Decision  // where they should be
 }
 
-// Predict returns what the operator will do once every worker is ready. Workers have loaded what the status says, and a pause is over.
+// Predict returns what the operator will do once every worker is ready. Workers have loaded what the status says, a pause is over, and
+// the pool has scaled its workload.
 func Predict(pool *v1alpha1.WorkerPool, snapshot Snapshot, now time.Time) Prediction {
 	pool = pool.DeepCopy()
 	pool.Spec.Mode = v1alpha1.PoolRunning
 	pool.Spec.Refresh.Acknowledge = &v1alpha1.PoolAcknowledge{} // whatever proves that a list was loaded, the status has it
+	if pool.Spec.Replicas != nil {
+		snapshot.Workload.Replicas = int(*pool.Spec.Replicas) // the pool will have scaled it
+	}
 	if snapshot.Problem == nil {
 		snapshot.Pods = snapshot.readyPods(snapshot.wantedReplicas(pool), now)
 		snapshot.AckResponses = snapshot.acknowledged(pool)
