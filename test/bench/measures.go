@@ -75,18 +75,8 @@ func (b *bench) run(ctx context.Context, name string, count int, length, pace ti
 	if err != nil {
 		return latencies{}, err
 	}
-	created, errs := make([]time.Time, count), make(chan error, 1)
-	begin := time.Now()
-	go func() {
-		for n := range count {
-			time.Sleep(time.Until(begin.Add(time.Duration(n) * pace)))
-			created[n] = time.Now()
-			if err := b.cluster.task(ctx, fmt.Sprintf("%s-%05d", name, n), "bench", length); err != nil {
-				errs <- err
-				return
-			}
-		}
-	}()
+	created := make([]time.Time, count)
+	errs := b.createAtPace(ctx, name, created, length, pace)
 	var took latencies
 	completed := map[string]bool{}
 	for len(took.toCompletion) < count {
@@ -110,6 +100,22 @@ func (b *bench) run(ctx context.Context, name string, count int, length, pace ti
 	slices.Sort(took.toCompletion)
 	slices.Sort(took.toStart)
 	return took, nil
+}
+
+// createAtPace creates tasks in the background, and notes when. The channel has the error that ends it early.
+func (b *bench) createAtPace(ctx context.Context, name string, created []time.Time, length, pace time.Duration) <-chan error {
+	errs, begin := make(chan error, 1), time.Now()
+	go func() {
+		for n := range created {
+			time.Sleep(time.Until(begin.Add(time.Duration(n) * pace)))
+			created[n] = time.Now()
+			if err := b.cluster.task(ctx, fmt.Sprintf("%s-%05d", name, n), "bench", length); err != nil {
+				errs <- err
+				return
+			}
+		}
+	}()
+	return errs
 }
 
 // latencies are sorted times since the creation of tasks.
