@@ -175,7 +175,7 @@ image: ## Build the container images as tarballs into bin/images, without Docker
 .PHONY: generate
 generate: manifests ## Generate deep copies and manifests from the API types
 	@$(CONTROLLER_GEN) object paths=./api/v1alpha1 paths=./examples/webapp/v1
-	@go -C tools/proto run . ../.. api/link/v1/link.proto api/link/v1/placement.proto
+	@go -C tools run ./proto .. api/link/v1/link.proto api/link/v1/placement.proto
 
 .PHONY: manifests
 manifests: ## Generate the CRDs, the reference of their fields, and the operator's roles
