@@ -21,8 +21,8 @@ STAMP = -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.date=$(DATE)
 ARCH := $(shell go env GOARCH)
 RESULTS := $(CURDIR)/bin/results
 MODULES := $(patsubst %/,%,$(dir $(filter-out $(shell git ls-files '*/testdata/*/go.mod'),$(shell git ls-files 'go.mod' '*/go.mod'))))
-# Modules without Go files of ours, and devcluster, of which all but the packages that are Kubernetes itself are linted.
-UNLINTED := tools/lint test/monitoring devcluster
+# A module without Go files of ours, and devcluster, of which all but the packages that are Kubernetes itself are linted.
+UNLINTED := tools/lint devcluster
 CONTROLLER_GEN := go tool -modfile=tools/go.mod controller-gen
 
 KUBECTL = bin/devcluster kubectl --kubeconfig=$(abspath $(KUBECONFIG))
@@ -110,8 +110,8 @@ e2e-programs: host-tools race-tools
 	@go -C tools run ./image --version $(VERSION) --platforms linux/$(ARCH) --services "probe swarm-worker" >/dev/null
 	@go -C tools run ./image --version $(VERSION) --platforms linux/$(ARCH) --services "swarm-operator swarm-agent" --out bin/images-race --race >/dev/null
 	@go -C test/certmanager build -ldflags "-s -w" -o ../../bin/cert-manager .
-	@go -C test/monitoring build -ldflags "-s -w" -o ../../bin/prometheus-operator github.com/prometheus-operator/prometheus-operator/cmd/operator
-	@go -C test/monitoring build -ldflags "-s -w" -tags remove_all_sd,enable_kubernetes_sd -o ../../bin/prometheus github.com/prometheus/prometheus/cmd/prometheus
+	@go -C test/alerts build -ldflags "-s -w" -o ../../bin/prometheus-operator github.com/prometheus-operator/prometheus-operator/cmd/operator
+	@go -C test/alerts build -ldflags "-s -w" -tags remove_all_sd,enable_kubernetes_sd -o ../../bin/prometheus github.com/prometheus/prometheus/cmd/prometheus
 
 # What a cluster needs before the first suite on real nodes. The operator and its agents are built with the race detector, and the suites look
 # for what it finds. On a cluster of your own the images of the probe and of the worker must be there already.
