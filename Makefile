@@ -149,24 +149,17 @@ install: named-cluster build ## Install the operator into a cluster: make instal
 uninstall: named-cluster build ## Remove the operator: make uninstall KUBECONFIG=... (CRDS=delete for the CRDs, every swarm, task and pool as well)
 	@$(INSTALL) --remove --crds "$(or $(CRDS),keep)"
 
-# The demo plays on the development cluster, DEVCLUSTER_DATA or the default one, which comes up for it, or on the cluster that is named on the
+# The demo runs on the development cluster, DEVCLUSTER_DATA or the default one, which comes up for it, or on the cluster that is named on the
 # command line. Then DEMO_IMAGE, OPERATOR_IMAGE and AGENT_IMAGE say what its nodes can pull.
-DEMO_NAMED := $(filter command,$(origin KUBECONFIG))
-DEMO_CLUSTER = $(if $(DEMO_NAMED),$(abspath $(KUBECONFIG)),$$(bin/devcluster status | awk '/^kubeconfig/ {print $$2}'))
-DEMO_WHERE = $(if $(DEMO_NAMED),KUBECONFIG=$(KUBECONFIG),$(if $(DEVCLUSTER_DATA),DEVCLUSTER_DATA=$(DEVCLUSTER_DATA)))
-DEMO_KUBECTL = $(if $(DEMO_NAMED),bin/devcluster kubectl --kubeconfig=$(KUBECONFIG),$(strip $(DEMO_WHERE) bin/devcluster kubectl))
-DEMO = go -C tools run ./demo --root $(CURDIR) --kubeconfig "$(DEMO_CLUSTER)" --kubectl "$(DEMO_KUBECTL)" --down "$(strip make demo-down $(DEMO_WHERE))"
+RUN_DEMO = go -C tools run ./demo --root $(CURDIR) --version $(VERSION) --kubeconfig "$(if $(filter command,$(origin KUBECONFIG)),$(KUBECONFIG))"
 
 .PHONY: demo
 demo: ## See a swarm finish tasks: brings up what is missing (KUBECONFIG=... for a cluster of your own)
-	@$(if $(DEMO_NAMED),,bin/devcluster status >/dev/null 2>&1 || $(MAKE) --no-print-directory up)
-	@$(MAKE) --no-print-directory install KUBECONFIG="$(DEMO_CLUSTER)" | sed -u '/^bin.images.*sha256/d; /serverside-applied$$/d; /^$$/,$$d'
-	@$(if $(DEMO_IMAGE),,go -C tools run ./image --version $(VERSION) --platforms linux/$(ARCH) --services swarm-research >/dev/null)
-	@$(DEMO) --image "$(or $(DEMO_IMAGE),localhost/swarm-research:$(VERSION))" $(if $(DEMO_IMAGE),,--tarball bin/images/swarm-research-$(ARCH).tar) $(DEMO_FLAGS)
+	@$(RUN_DEMO) --image "$(DEMO_IMAGE)" $(DEMO_FLAGS)
 
 .PHONY: demo-down
 demo-down: ## Remove the demo: the development cluster, or with KUBECONFIG=... only what the demo made there
-	@$(if $(DEMO_NAMED),$(DEMO) --remove,bin/devcluster down)
+	@$(RUN_DEMO) --remove
 
 .PHONY: image
 image: ## Build the container images as tarballs into bin/images, without Docker
