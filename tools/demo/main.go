@@ -1,8 +1,8 @@
-// Command demo shows a swarm finishing tasks: it brings up what is missing (a development cluster, the operator, the image of the agents), puts
-// the example research into the cluster, shows what happens as it happens, and ends with what was found.
+// Command demo shows a swarm finishing tasks: it brings up what is missing (a development cluster, the operator, the image of the agents),
+// puts the example research into the cluster, shows what happens as it happens, and ends with what was found.
 //
-// Apart from that it promises to touch nothing outside of namespace swarm-demo, to leave the terminal as it was, also when it is interrupted,
-// and to fail when a task did not complete. It makes nothing up: everything that it shows comes from the API server.
+// Apart from that it promises to touch nothing outside of namespace swarm-demo, to leave the terminal as it was, also when it is
+// interrupted, and to fail when a task did not complete. It makes nothing up: everything that it shows comes from the API server.
 package main
 
 import (

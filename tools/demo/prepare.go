@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// prepare brings up what is missing, and returns the kubeconfig of the cluster. The development cluster comes up unless another is named, the
-// operator is installed, and the image of the agents is built unless it is named.
+// prepare brings up what is missing, and returns the kubeconfig of the cluster. The development cluster comes up unless another is named,
+// the operator is installed, and the image of the agents is built unless it is named.
 func (h host) prepare(ctx context.Context, opts options) (string, error) {
 	kubeconfig := opts.kubeconfigPath()
 	if kubeconfig == "" {
