@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // The scripts stand for the programs that a preparation runs. Each notes its arguments, and fails when FAILS is among them.
@@ -115,6 +117,30 @@ func TestPreparationEndsWithTheFirstFailure(t *testing.T) {
 		if calls := machine.madeCalls(t); !strings.Contains(calls[len(calls)-1], fails) {
 			t.Errorf("%s fails, and then: %q", fails, calls)
 		}
+	}
+}
+
+// A program that is killed while it brings a cluster up would leave half of one behind.
+func TestInterruptedPreparationWaitsForItsProgram(t *testing.T) {
+	machine := newFakeMachine(t, false, "")
+	write(t, filepath.Join(machine.root, "path", "make"), noteCall+"until test -e interrupted; do sleep 0.01; done; echo cleaned up\n")
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		for {
+			content, err := os.ReadFile(machine.calls)
+			if err == nil && strings.Contains(string(content), "make ") {
+				break
+			}
+			time.Sleep(time.Millisecond)
+		}
+		cancel()
+		_ = os.WriteFile(filepath.Join(machine.root, "interrupted"), nil, 0o600)
+	}()
+	if _, err := machine.prepare(ctx, options{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	if got := machine.out.String(); got != "cleaned up\n" {
+		t.Errorf("printed %q", got)
 	}
 }
 
