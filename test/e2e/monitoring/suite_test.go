@@ -3,7 +3,7 @@
 // all alerts are loaded, none fires while nothing is wrong, and those about the operator and its webhooks fire and resolve with their
 // causes.
 //
-// Both programs come from test/monitoring and run on this machine, Prometheus with the files and the arguments that the Prometheus Operator
+// Both programs are tools of test/alerts and run on this machine, Prometheus with the files and the arguments that the Prometheus Operator
 // has made for its pod. NetworkPolicies are not proven: this machine is no pod. The suite takes replicas of the operator away and brings
 // them back; so it is only for our own cluster (DEVCLUSTER_DATA), and skipped elsewhere.
 package monitoring
