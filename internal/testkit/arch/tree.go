@@ -56,14 +56,14 @@ func readTree(repository fs.FS) (tree, error) {
 	return t, nil
 }
 
-// isIgnored are the folders the go command ignores too, and what others put beside our code.
+// isIgnored are the folders the go command ignores too.
 func isIgnored(folder string) bool {
 	name := path.Base(folder)
 	if folder == "." {
 		return false
 	}
 	return strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_") ||
-		name == "testdata" || name == "node_modules" || folder == "bin"
+		name == "testdata" || folder == "bin"
 }
 
 func parseFile(repository fs.FS, name string) (file, error) {
