@@ -239,3 +239,20 @@ func TestFirstReconcileNeedsNoEvent(t *testing.T) {
 		t.Errorf("queued %v", request)
 	}
 }
+
+// A Secret that cannot be read may exist: another CA would cut all agents off.
+func TestSecretThatCannotBeReadIsNotReplaced(t *testing.T) {
+	d := newReconcilerHarness()
+	d.reconcile(t)
+	before := d.secret(t)
+	refused := apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, SecretName, errors.New("no rule"))
+	d.client = interceptor.NewClient(d.cluster, interceptor.Funcs{
+		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error { return refused },
+	})
+	if _, err := d.Reconcile(t.Context(), d.requests()[0]); !apierrors.IsForbidden(err) {
+		t.Errorf("got %v", err)
+	}
+	if after := d.secret(t); after.ResourceVersion != before.ResourceVersion {
+		t.Error("the Secret was written")
+	}
+}
