@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -25,6 +24,7 @@ import (
 
 	v1 "github.com/swarm-io/swarm-operator/examples/webapp/v1"
 	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
 // A replica is one process of the program.
@@ -72,17 +72,8 @@ func (r *replica) signal(signal syscall.Signal) { _ = r.process.Signal(signal) }
 
 // scrape returns the metrics.
 func (r *replica) scrape(ctx context.Context) (string, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.metrics+"/metrics", nil)
-	if err != nil {
-		return "", err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return "", err
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	return string(text), err
+	_, text, err := testcluster.HTTPGet(ctx, "http://"+r.metrics+"/metrics")
+	return text, err
 }
 
 // getStatus returns the status code of one of its addresses, 0 without an answer.
@@ -134,7 +125,7 @@ func (r request) writes() bool {
 // auditRequests returns the requests since then with this user agent.
 func auditRequests(userAgent string, since time.Time) []request {
 	GinkgoHelper()
-	file, err := os.Open(auditLog())
+	file, err := os.Open(testcluster.AuditLog())
 	Expect(err).NotTo(HaveOccurred())
 	defer file.Close()
 	var result []request
@@ -156,16 +147,6 @@ func auditRequests(userAgent string, since time.Time) []request {
 // writes are the requests that change something, renewals of the Lease apart.
 func writes(userAgent string, since time.Time) []request {
 	return slices.DeleteFunc(auditRequests(userAgent, since), func(r request) bool { return !r.writes() })
-}
-
-func auditLog() string {
-	GinkgoHelper()
-	data := os.Getenv("DEVCLUSTER_DATA")
-	file := filepath.Join(data, "logs/control-plane/audit-1.log")
-	if _, err := os.Stat(file); data == "" || err != nil {
-		Skip("no audit log: run in `bin/devcluster run --audit -- ...`")
-	}
-	return file
 }
 
 // busy changes WebApps all the time, so that a leader always has something to write, until the spec ends.

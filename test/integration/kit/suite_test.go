@@ -49,10 +49,7 @@ var (
 )
 
 func TestKit(t *testing.T) {
-	testcluster.Require(t, "make integration")
-	RegisterFailHandler(Fail)
-	SetDefaultEventuallyTimeout(2 * time.Minute)
-	SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
+	testcluster.PrepareIntegration(t, 2*time.Minute, 20*time.Millisecond)
 	log.SetLogger(logr.Discard()) // the caches' own; operators have theirs
 	RunSpecs(t, "The kit")
 }
@@ -127,13 +124,7 @@ func webApp(ctx context.Context, namespace, name string) *v1.WebApp {
 // change updates the current object, and retries on conflicts.
 func change[T client.Object](ctx context.Context, object T, edit func(T)) {
 	GinkgoHelper()
-	Eventually(func() error {
-		if err := api.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
-			return err
-		}
-		edit(object)
-		return api.Update(ctx, object)
-	}).Should(Succeed())
+	testcluster.Update(ctx, api, object, edit)
 }
 
 // getObject reads an object from the API server.
