@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/onsi/gomega/gbytes"
+
 	"github.com/swarm-io/swarm-operator/worker"
 )
 
@@ -24,7 +26,7 @@ import (
 type testWorker struct {
 	config     worker.Config
 	address    string
-	output     *safeBuffer
+	output     *gbytes.Buffer
 	swaps      int
 	aborted    bool // its process would have ended, so what the worker returns means nothing
 	stopWorker func() error
@@ -35,7 +37,7 @@ func newTestWorker(t *testing.T) *testWorker {
 	dir := t.TempDir()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
-	return &testWorker{address: listener.Addr().String(), output: &safeBuffer{}, config: worker.Config{
+	return &testWorker{address: listener.Addr().String(), output: gbytes.NewBuffer(), config: worker.Config{
 		Worker: "swarm-worker-0", PodUID: "u-1", Listener: listener, Grace: 100 * time.Millisecond,
 		File: filepath.Join(dir, "config", "config.yml"), VersionFile: filepath.Join(dir, "pod", "config-version"),
 		Journal: filepath.Join(dir, "journal"), Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
@@ -132,7 +134,7 @@ func (w *testWorker) awaitVersion(t *testing.T, version int) {
 
 func (w *testWorker) awaitOutput(t *testing.T, part string) {
 	t.Helper()
-	eventually(t, "output "+part, func() bool { return strings.Contains(w.output.String(), part) })
+	eventually(t, "output "+part, func() bool { return strings.Contains(string(w.output.Contents()), part) })
 }
 
 // awaitPIDs waits for a file of process numbers that a script writes.
@@ -186,22 +188,4 @@ func (w *testWorker) readJournal(t *testing.T) []string {
 		lines = append(lines, strings.TrimSpace(sentence))
 	}
 	return lines
-}
-
-// safeBuffer is a buffer for several writers.
-type safeBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (o *safeBuffer) Write(text []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.Write(text)
-}
-
-func (o *safeBuffer) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
 }

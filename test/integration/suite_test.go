@@ -20,7 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -63,11 +62,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 })
 
 func connect() {
-	var err error
-	loading := clientcmd.NewDefaultClientConfigLoadingRules()
-	server, err = clientcmd.NewNonInteractiveDeferredLoadingClientConfig(loading, nil).ClientConfig()
-	Expect(err).NotTo(HaveOccurred())
-	server.QPS = -1 // hundreds of small requests, one after the other: the client's own limit would only make them slow
+	server = testcluster.Config()
 	api = clientOf(server)
 }
 

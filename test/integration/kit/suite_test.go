@@ -29,7 +29,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/yaml"
@@ -69,11 +68,8 @@ func connect() {
 	} {
 		Expect(add(scheme)).To(Succeed())
 	}
+	apiServer = testcluster.Config()
 	var err error
-	loading := clientcmd.NewDefaultClientConfigLoadingRules()
-	apiServer, err = clientcmd.NewNonInteractiveDeferredLoadingClientConfig(loading, nil).ClientConfig()
-	Expect(err).NotTo(HaveOccurred())
-	apiServer.QPS = -1
 	api, err = client.New(apiServer, client.Options{Scheme: scheme})
 	Expect(err).NotTo(HaveOccurred())
 }

@@ -12,19 +12,11 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/gexec"
-	admissionv1 "k8s.io/api/admissionregistration/v1"
-	appsv1 "k8s.io/api/apps/v1"
-	authenticationv1 "k8s.io/api/authentication/v1"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -52,21 +44,10 @@ func TestOperator(t *testing.T) {
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
-	var err error
-	clusterConfig, err = clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(),
-		nil).ClientConfig()
-	Expect(err).NotTo(HaveOccurred())
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{
-		admissionv1.AddToScheme, v1alpha1.AddToScheme, corev1.AddToScheme, appsv1.AddToScheme, authenticationv1.AddToScheme,
-		coordinationv1.AddToScheme, rbacv1.AddToScheme, flowcontrolv1.AddToScheme,
-	} {
-		Expect(add(scheme)).To(Succeed())
-	}
-	api, err = client.NewWithWatch(clusterConfig, client.Options{Scheme: scheme})
-	Expect(err).NotTo(HaveOccurred())
+	cluster := testcluster.Connect()
+	clusterConfig, api = cluster.Config, cluster.API
 	testcluster.InstallCRDs(ctx)
-	err = api.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: system}})
+	err := api.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: system}})
 	Expect(client.IgnoreAlreadyExists(err)).To(Succeed())
 })
 
