@@ -102,11 +102,7 @@ func TestResultsOfFinishedTasksAreAcknowledged(t *testing.T) {
 
 func TestHolderOfAnOlderEpochIsStopped(t *testing.T) {
 	withFixture(t, nil, func(t *testing.T, f *fixture) {
-		f.setSwarms("s")
-		a := f.joinAgent(t, "a", "s", 1)
-		task := f.createTask("t", "s")
-		f.runStep()
-		older := f.takeAssignments()[0]
+		a, task, older := f.assignTask(t)
 		newer := proto.Clone(older).(*linkv1.Attempt)
 		newer.Epoch += 10
 		f.joinAgent(t, "b", "s", 1, newer)
