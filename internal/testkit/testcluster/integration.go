@@ -2,6 +2,7 @@ package testcluster
 
 import (
 	"context"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -88,6 +89,11 @@ func NewToken(ctx context.Context, api client.Client, namespace, name string) st
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(600))}}
 	Expect(api.SubResource("token").Create(ctx, account, request)).To(Succeed())
 	return request.Status.Token
+}
+
+// Log returns a log that is shown when the spec fails.
+func Log(level slog.Level) *slog.Logger {
+	return slog.New(slog.NewTextHandler(GinkgoWriter, &slog.HandlerOptions{Level: level}))
 }
 
 // AuditLog returns the audit log of our own cluster. It skips the spec when there is none.

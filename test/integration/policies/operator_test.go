@@ -206,7 +206,7 @@ func runWorkers(ctx context.Context, ns string) {
 }
 
 func logger() *slog.Logger {
-	return slog.New(slog.NewTextHandler(GinkgoWriter, &slog.HandlerOptions{Level: slog.LevelError}))
+	return testcluster.Log(slog.LevelError)
 }
 
 // isConverged reports whether a pool of that size has handed over all jobs.
