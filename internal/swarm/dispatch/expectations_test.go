@@ -97,3 +97,17 @@ func (f *fixture) requireNoneAssigned(t *testing.T) {
 		t.Fatalf("assigned: %v", attempts)
 	}
 }
+
+// decideSecondAttempt has the dispatcher decide to give task t of swarm s back to agent a, which has two slots and has handed it back. The
+// second attempt is not written yet.
+func (f *fixture) decideSecondAttempt(t *testing.T) (link.Agent, *v1alpha1.Task) {
+	t.Helper()
+	f.setSwarms("s")
+	a := f.joinAgent(t, "a", "s", 2)
+	task := f.createTask("t", "s")
+	f.runStep()
+	f.sendResult(a, f.takeAssignments()[0], linkv1.Outcome_OUTCOME_HANDED_BACK)
+	f.storeStatus(task)
+	f.runStep()
+	return a, task
+}

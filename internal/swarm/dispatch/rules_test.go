@@ -108,13 +108,7 @@ func TestCreditAndSlotsBoundAssignments(t *testing.T) {
 
 func TestWhatIsDecidedAndNotYetSentTakesCredit(t *testing.T) {
 	withFixture(t, nil, func(t *testing.T, f *fixture) {
-		f.setSwarms("s")
-		a := f.joinAgent(t, "a", "s", 2)
-		again := f.createTask("t", "s")
-		f.runStep()
-		f.sendResult(a, f.takeAssignments()[0], linkv1.Outcome_OUTCOME_HANDED_BACK)
-		f.storeStatus(again)
-		f.runStep() // decided, to be written
+		_, again := f.decideSecondAttempt(t)
 		f.createTask("u", "s")
 		f.requireNoneAssigned(t) // the last credit is for what is being written
 		f.storeStatus(again)
@@ -180,10 +174,7 @@ func TestBurstOfAssignmentsArrivesInTheEnd(t *testing.T) {
 
 func TestAgentsThatAreGoneAreForgotten(t *testing.T) {
 	withFixture(t, nil, func(t *testing.T, f *fixture) {
-		f.setSwarms("s")
-		a := f.joinAgent(t, "a", "s", 1)
-		task := f.createTask("t", "s")
-		f.runStep()
+		a, task, _ := f.assignTask(t)
 		f.Forget(f.tasks[nameOf(task)].name) // deleted: its agent still runs it
 		f.RemoveAgent(f.agents[a].objectKey())
 		f.Left(a)
