@@ -66,6 +66,14 @@ func (o *testOperator) start() {
 	DeferCleanup(o.shutDown)
 }
 
+// startLeading starts the operator, and waits until it leads.
+func (o *testOperator) startLeading() *testOperator {
+	GinkgoHelper()
+	o.start()
+	Eventually(o.Leadership.Fresh).Should(BeTrue())
+	return o
+}
+
 func (o *testOperator) shutDown() {
 	o.stop()
 	Eventually(o.done).Should(Or(Receive(), BeClosed()))
