@@ -139,6 +139,16 @@ func startKeeper(s *fakeServer, uid string) *testKeeper {
 	return h
 }
 
+// startCutOffKeeper returns the keeper of pod a, which held the Lease before it was cut off from the API server a minute ago.
+func startCutOffKeeper(t *testing.T) *testKeeper {
+	t.Helper()
+	a := startKeeper(&fakeServer{pod: "a"}, "a")
+	a.awaitHeld(t)
+	a.change(func() { a.unreachable = true })
+	time.Sleep(time.Minute)
+	return a
+}
+
 func (h *testKeeper) lastState() State {
 	synctest.Wait()
 	h.lock.Lock()
@@ -236,10 +246,7 @@ func TestHolderThatCannotRenewLosesTheLeaseFirst(t *testing.T) {
 
 func TestALeaseThatComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := startKeeper(&fakeServer{pod: "a"}, "a")
-		a.awaitHeld(t)
-		a.change(func() { a.unreachable = true })
-		time.Sleep(time.Minute)
+		a := startCutOffKeeper(t)
 		if a.lastState().Held || !strings.Contains(a.state.Problem, "no route to host") {
 			t.Fatalf("told %+v", a.state)
 		}
@@ -254,10 +261,7 @@ func TestALeaseThatComesBack(t *testing.T) {
 // Its pod was declared gone while it was cut off: its jobs are others' by now, though its Lease is free.
 func TestAProcessWhosePodIsGoneDoesNotReacquire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := startKeeper(&fakeServer{pod: "a"}, "a")
-		a.awaitHeld(t)
-		a.change(func() { a.unreachable = true })
-		time.Sleep(time.Minute)
+		a := startCutOffKeeper(t)
 		a.change(func() { a.unreachable, a.pod = false, "" })
 		for range 600 {
 			time.Sleep(time.Second)
