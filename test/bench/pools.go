@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/testkit/audit"
 )
 
 // perSource is how many jobs fit well into one ConfigMap.
@@ -120,7 +121,7 @@ type cost struct {
 
 // costOf goes through the writes of a hand-over: the time between the last nudge before the second config and that config was
 // spent waiting.
-func costOf(written []request) (sum cost) {
+func costOf(written []audit.Request) (sum cost) {
 	configs := 0
 	for _, request := range written {
 		switch request.Object.Resource {

@@ -163,12 +163,12 @@ var _ = It("[K04] a reconcile reads from the cache: 500 of them cost no request,
 	steady, before := time.Now(), reconciles.Load()
 	Eventually(reconciles.Load).Should(BeNumerically(">=", before+500))
 	for _, request := range auditRequests(agent, steady) {
-		Expect(request.ObjectRef.Resource).To(Or(Equal("leases"), Equal("events")), "%v", request)
+		Expect(request.Object.Resource).To(Or(Equal("leases"), Equal("events")), "%v", request)
 	}
 	watches := map[string]int{}
 	for _, request := range auditRequests(agent, time.Time{}) {
 		if request.Verb == "list" || request.Verb == "watch" && containsAll(request.URI, "sendInitialEvents=true") {
-			watches[request.ObjectRef.Resource]++
+			watches[request.Object.Resource]++
 		}
 	}
 	Expect(watches).To(HaveKeyWithValue("webapps", BeNumerically("<=", 1)))

@@ -149,7 +149,7 @@ var _ = It("[K15/no-missed-object] an API server that restarts loses nothing: ca
 
 	fresh := 0
 	for _, request := range auditRequests(agent, restarted) {
-		if request.ObjectRef.Resource == "webapps" && (request.Verb == "list" || containsAll(request.URI, "sendInitialEvents=true")) {
+		if request.Object.Resource == "webapps" && (request.Verb == "list" || containsAll(request.URI, "sendInitialEvents=true")) {
 			fresh++
 		}
 	}
