@@ -149,6 +149,16 @@ func startCutOffKeeper(t *testing.T) *testKeeper {
 	return a
 }
 
+// startSuccessor returns the keeper of pod a, which holds the Lease, and that of its successor b.
+func startSuccessor(t *testing.T) (a, b *testKeeper) {
+	t.Helper()
+	s := &fakeServer{pod: "a"}
+	a = startKeeper(s, "a")
+	a.awaitHeld(t)
+	s.replacePod("b")
+	return a, startKeeper(s, "b")
+}
+
 func (h *testKeeper) lastState() State {
 	synctest.Wait()
 	h.lock.Lock()
@@ -279,11 +289,7 @@ func TestAProcessWhosePodIsGoneDoesNotReacquire(t *testing.T) {
 
 func TestANewPodWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &fakeServer{pod: "a"}
-		a := startKeeper(s, "a")
-		a.awaitHeld(t)
-		s.replacePod("b")
-		b := startKeeper(s, "b")
+		a, b := startSuccessor(t)
 		time.Sleep(time.Hour)
 		if b.lastState().Held || !strings.Contains(b.state.Problem, "pod a has it") {
 			t.Fatalf("told %+v while a renews", b.state)
@@ -298,11 +304,7 @@ func TestANewPodWaits(t *testing.T) {
 
 func TestReleaseLetsTheNextHolderIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &fakeServer{pod: "a"}
-		a := startKeeper(s, "a")
-		a.awaitHeld(t)
-		s.replacePod("b")
-		b := startKeeper(s, "b")
+		a, b := startSuccessor(t)
 		time.Sleep(time.Minute)
 		a.stop()
 		if err := a.keeper.Release(t.Context()); err != nil {
@@ -312,7 +314,7 @@ func TestReleaseLetsTheNextHolderIn(t *testing.T) {
 			t.Errorf("taken after %s", took)
 		}
 		err := a.keeper.Release(t.Context())
-		if record, _ := s.snapshot(); err != nil || record.Holder != "b" {
+		if record, _ := b.snapshot(); err != nil || record.Holder != "b" {
 			t.Errorf("a released what is b's: %v, %+v", err, record)
 		}
 		b.stop()
