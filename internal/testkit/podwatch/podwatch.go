@@ -42,7 +42,8 @@ func Watch(ctx context.Context, api client.WithWatch, namespace string, labels c
 	Expect(api.List(ctx, list, client.InNamespace(namespace), labels)).To(Succeed())
 	c := newRecorder(list.Items)
 	from := &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.ResourceVersion}}
-	testcluster.Watch(ctx, api, &corev1.PodList{}, testcluster.WatchHandler{Event: c.handle, Interrupted: c.markInterrupted}, from, client.InNamespace(namespace), labels)
+	handler := testcluster.WatchHandler{Event: c.handle, Interrupted: c.markInterrupted}
+	testcluster.Watch(ctx, api, &corev1.PodList{}, handler, from, client.InNamespace(namespace), labels)
 	return c
 }
 
