@@ -61,15 +61,9 @@ func (b *bench) idlePools(ctx context.Context) error {
 	if err := b.cluster.awaitConverged(ctx, count); err != nil {
 		return err
 	}
-	if err := b.awaitQuiet(ctx); err != nil {
+	since, err := b.watchIdle(ctx, fmt.Sprintf("%d idle pools of 27 jobs", count))
+	if err != nil {
 		return err
-	}
-	since := time.Now()
-	fmt.Printf("watching %d idle pools of 27 jobs for %s\n", count, b.quiet)
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(b.quiet):
 	}
 	written, err := b.cluster.writes(since)
 	if err != nil {
