@@ -19,6 +19,7 @@ import (
 
 	"github.com/onsi/gomega/gbytes"
 
+	"github.com/swarm-io/swarm-operator/internal/testkit/programtest"
 	"github.com/swarm-io/swarm-operator/worker"
 )
 
@@ -101,19 +102,6 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// eventually polls for things that happen outside of this process.
-func eventually(t *testing.T, description string, condition func() bool) {
-	t.Helper()
-	limit := time.After(30 * time.Second)
-	for ticker := time.NewTicker(5 * time.Millisecond); !condition(); {
-		select {
-		case <-ticker.C:
-		case <-limit:
-			t.Fatalf("not in time: %s", description)
-		}
-	}
-}
-
 // get returns an answer over HTTP.
 func (w *testWorker) get(t *testing.T, path string) string {
 	t.Helper()
@@ -129,19 +117,19 @@ func (w *testWorker) get(t *testing.T, path string) string {
 func (w *testWorker) awaitVersion(t *testing.T, version int) {
 	t.Helper()
 	want := fmt.Sprintf(`{"worker":"swarm-worker-0","podUID":"u-1","version":%d,"config":%d}`, version, version)
-	eventually(t, want, func() bool { return w.get(t, "/internal/version") == want })
+	programtest.Eventually(t, want, func() bool { return w.get(t, "/internal/version") == want })
 }
 
 func (w *testWorker) awaitOutput(t *testing.T, part string) {
 	t.Helper()
-	eventually(t, "output "+part, func() bool { return strings.Contains(string(w.output.Contents()), part) })
+	programtest.Eventually(t, "output "+part, func() bool { return strings.Contains(string(w.output.Contents()), part) })
 }
 
 // awaitPIDs waits for a file of process numbers that a script writes.
 func (w *testWorker) awaitPIDs(t *testing.T, name string) []int {
 	t.Helper()
 	var content []byte
-	eventually(t, "file "+name, func() bool {
+	programtest.Eventually(t, "file "+name, func() bool {
 		content, _ = os.ReadFile(filepath.Join(w.dir(), name))
 		return strings.HasSuffix(string(content), "\n")
 	})

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/swarm-io/swarm-operator/internal/testkit/programtest"
 )
@@ -113,18 +112,6 @@ func startWorker(t *testing.T, arguments ...string) *workerProcess {
 	return p
 }
 
-func (p *workerProcess) await(t *testing.T, description string, holds func() bool) {
-	t.Helper()
-	limit := time.After(30 * time.Second)
-	for ticker := time.NewTicker(5 * time.Millisecond); !holds(); {
-		select {
-		case <-ticker.C:
-		case <-limit:
-			t.Fatalf("not in time: %s", description)
-		}
-	}
-}
-
 func (p *workerProcess) acknowledges(want string) func() bool {
 	return func() bool {
 		_, port, _ := strings.Cut(p.address, "]:")
@@ -143,7 +130,7 @@ const waitLimit = `{"worker":"swarm-worker-0","podUID":"u-1","version":2,"config
 // A pod that is deleted gets SIGTERM: its programs stop and the process ends well.
 func TestSIGTERMStopsTheJobs(t *testing.T) {
 	p := startWorker(t, "run", "--", "bash", "-c", `echo $$ >$OUT/pid.$SWARM_JOB; exec sleep 1000`)
-	p.await(t, "acknowledgement", p.acknowledges(waitLimit))
+	programtest.Eventually(t, "acknowledgement", p.acknowledges(waitLimit))
 	pid := p.pid(t)
 	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
@@ -166,12 +153,12 @@ func TestProgramsDieWithTheWorker(t *testing.T) {
 	}
 	<-p.logClosed
 	_ = p.Wait()
-	p.await(t, "the program is gone", func() bool { return programtest.IsGone(pid) })
+	programtest.Eventually(t, "the program is gone", func() bool { return programtest.IsGone(pid) })
 }
 
 func (p *workerProcess) pid(t *testing.T) (pid int) {
 	t.Helper()
-	p.await(t, "the program runs", func() bool {
+	programtest.Eventually(t, "the program runs", func() bool {
 		pid = programtest.ReadPID(filepath.Join(p.dir, "pid.a"))
 		return pid > 0
 	})
@@ -180,7 +167,7 @@ func (p *workerProcess) pid(t *testing.T) (pid int) {
 
 func TestHold(t *testing.T) {
 	p := startWorker(t, "hold")
-	p.await(t, "acknowledgement", p.acknowledges(waitLimit))
+	programtest.Eventually(t, "acknowledgement", p.acknowledges(waitLimit))
 	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // A Call is a command line, and what must come of it.
@@ -46,4 +47,17 @@ func ReadPID(file string) int {
 func IsGone(pid int) bool {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	return err != nil || strings.Contains(string(stat), ") Z ")
+}
+
+// Eventually waits for something that happens outside of this process.
+func Eventually(t *testing.T, description string, condition func() bool) {
+	t.Helper()
+	limit := time.After(30 * time.Second)
+	for ticker := time.NewTicker(5 * time.Millisecond); !condition(); {
+		select {
+		case <-ticker.C:
+		case <-limit:
+			t.Fatalf("not in time: %s", description)
+		}
+	}
 }
