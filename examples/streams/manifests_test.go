@@ -11,7 +11,8 @@ import (
 )
 
 func TestPoolAndWorkersFitTogether(t *testing.T) {
-	pool, workers := manifests.Decode[v1alpha1.WorkerPool](t, "streams.yaml", "WorkerPool"), manifests.Decode[appsv1.StatefulSet](t, "streams.yaml", "StatefulSet")
+	pool := manifests.Decode[v1alpha1.WorkerPool](t, "streams.yaml", "WorkerPool")
+	workers := manifests.Decode[appsv1.StatefulSet](t, "streams.yaml", "StatefulSet")
 	spec := workers.Spec.Template.Spec
 	if pool.Spec.Workers.Name != workers.Name || spec.Volumes[0].ConfigMap.Name != pool.Spec.Config.Name {
 		t.Errorf("the pool is for %s by %s, the workers are %s and mount %s",
