@@ -187,10 +187,8 @@ func (b *bench) idle(ctx context.Context) error {
 	}
 	start, before := time.Now(), b.operator.lines.Load()
 	fmt.Printf("watching 100 idle swarms of 3 agents for %s\n", b.quiet)
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(b.quiet):
+	if err := pause(ctx, b.quiet); err != nil {
+		return err
 	}
 	writes, err := b.cluster.writes(start)
 	if err != nil {
@@ -212,6 +210,16 @@ func (b *bench) idle(ctx context.Context) error {
 	}
 	b.report.Time("RSS of the operator with them, their 300 agents linked", memory, 100, "MB")
 	return nil
+}
+
+// watchIdle waits until nothing happens, and then for the time in which nothing should. It returns when that began.
+func (b *bench) watchIdle(ctx context.Context, what string) (since time.Time, err error) {
+	if err := b.awaitQuiet(ctx); err != nil {
+		return time.Time{}, err
+	}
+	since = time.Now()
+	fmt.Printf("watching %s for %s\n", what, b.quiet)
+	return since, pause(ctx, b.quiet)
 }
 
 // awaitQuiet waits until the operator has written nothing for a while: numbers of tasks are written late.

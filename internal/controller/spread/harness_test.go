@@ -361,6 +361,17 @@ func (s *harness) mustReconcile() kit.Result {
 	return result
 }
 
+// expectMoveAfter requires that one pod is moved when removals succeed again and this time has passed.
+func (s *harness) expectMoveAfter(pause time.Duration) {
+	s.t.Helper()
+	s.setRemoveErr(nil)
+	s.clock = s.clock.Add(pause)
+	s.mustReconcile()
+	if s.countMoves() != 1 {
+		s.t.Errorf("written: %v", s.writes)
+	}
+}
+
 // stepDuration is the duration of a step.
 const stepDuration = 5 * time.Second
 

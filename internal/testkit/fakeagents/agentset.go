@@ -25,10 +25,10 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/swarm-io/swarm-operator/agent"
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/testkit/fakepods"
 )
 
 // Options are the pods to run agents for, and what the agents do.
@@ -60,7 +60,7 @@ type AgentSet struct {
 func Start(ctx context.Context, cluster *rest.Config, options Options) (*AgentSet, error) {
 	if options.Runner == nil {
 		if options.Handler == nil {
-			return nil, errors.New("start crew: there is no handler")
+			return nil, errors.New("start agents: there is no handler")
 		}
 		options.Runner = func(ctx context.Context, _ *corev1.Pod, config agent.Config) error {
 			return agent.RunWith(ctx, config, options.Handler)
@@ -69,21 +69,15 @@ func Start(ctx context.Context, cluster *rest.Config, options Options) (*AgentSe
 	if options.Log == nil {
 		options.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
 	}
-	own := rest.CopyConfig(cluster)
-	own.QPS = -1 // a swarm that starts wants all of its tokens at once
-	api, err := kubernetes.NewForConfig(own)
+	node, err := fakepods.NewNode(cluster, "fakeagents-")
 	if err != nil {
-		return nil, fmt.Errorf("start crew: %w", err)
-	}
-	folder, err := os.MkdirTemp("", "crew-")
-	if err != nil {
-		return nil, fmt.Errorf("start crew: %w", err)
+		return nil, fmt.Errorf("start agents: %w", err)
 	}
 	ctx, leave := context.WithCancel(ctx)
-	agents := &AgentSet{api: api, options: options, folder: folder, cancel: leave, agents: map[types.UID]context.CancelFunc{}}
+	agents := &AgentSet{api: node.API, options: options, folder: node.Folder, cancel: leave, agents: map[types.UID]context.CancelFunc{}}
 	if err := agents.watch(ctx); err != nil {
 		leave()
-		return nil, fmt.Errorf("start crew: %w", err)
+		return nil, fmt.Errorf("start agents: %w", err)
 	}
 	return agents, nil
 }
@@ -97,22 +91,14 @@ func (c *AgentSet) watch(ctx context.Context) error {
 	}
 	c.informers = informers.NewSharedInformerFactoryWithOptions(c.api, 0, informers.WithNamespace(c.options.Namespace),
 		informers.WithTweakListOptions(ofSwarms))
-	_, configs := c.informers.Core().V1().ConfigMaps().Informer().AddEventHandler(addOrUpdateHandler(c.writeCA))
-	_, pods := c.informers.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(pod any) { c.ensureAgent(ctx, pod.(*corev1.Pod)) },
-		UpdateFunc: func(_, pod any) { c.ensureAgent(ctx, pod.(*corev1.Pod)) },
-		DeleteFunc: c.stopAgent,
-	})
+	_, configs := c.informers.Core().V1().ConfigMaps().Informer().AddEventHandler(fakepods.Handler(c.writeCA, func(*corev1.ConfigMap) {}))
+	_, pods := c.informers.Core().V1().Pods().Informer().AddEventHandler(fakepods.Handler(
+		func(pod *corev1.Pod) { c.ensureAgent(ctx, pod) }, c.stopAgent))
 	if err := errors.Join(configs, pods); err != nil {
 		return err
 	}
 	c.informers.Start(ctx.Done())
 	return nil
-}
-
-func addOrUpdateHandler[T any](there func(T)) cache.ResourceEventHandlerFuncs {
-	return cache.ResourceEventHandlerFuncs{AddFunc: func(made any) { there(made.(T)) },
-		UpdateFunc: func(_, changed any) { there(changed.(T)) }}
 }
 
 // ensureAgent has an agent for a pod that runs, and for no other.
@@ -137,14 +123,7 @@ func (c *AgentSet) ensureAgent(ctx context.Context, pod *corev1.Pod) {
 }
 
 // stopAgent has the agent of a pod stop.
-func (c *AgentSet) stopAgent(gone any) {
-	if unseen, missed := gone.(cache.DeletedFinalStateUnknown); missed {
-		gone = unseen.Obj
-	}
-	pod, isPod := gone.(*corev1.Pod)
-	if !isPod {
-		return
-	}
+func (c *AgentSet) stopAgent(pod *corev1.Pod) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if stop := c.agents[pod.UID]; stop != nil {
@@ -173,7 +152,7 @@ func (c *AgentSet) Stop() {
 	}
 	c.journal = readJournal(c.folder)
 	if err := os.RemoveAll(c.folder); err != nil {
-		c.options.Log.Warn("the crew's folder is left", "error", err)
+		c.options.Log.Warn("the folder of the agents is left", "error", err)
 	}
 	c.folder = ""
 }

@@ -29,17 +29,17 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/testkit/fakepods"
 )
 
 const (
 	// Port is where workers acknowledge.
 	Port = 9090
 	// Label marks the pods that have a worker here.
-	Label     = "testkit.swarm.io/gang"
-	finalizer = "testkit.swarm.io/gang"
+	Label     = "testkit.swarm.io/worker"
+	finalizer = "testkit.swarm.io/worker"
 	// Lease is the annotation of a template whose workers hold a Lease of their own, with its duration in seconds.
 	Lease = "testkit.swarm.io/lease-seconds"
 	// configKey is that of the list in its ConfigMap.
@@ -83,27 +83,21 @@ type WorkerSet struct {
 
 // Start begins to run workers, for existing and for new pods, until Stop. The log may be nil.
 func Start(ctx context.Context, cluster *rest.Config, log *slog.Logger) (*WorkerSet, error) {
-	config := rest.CopyConfig(cluster)
-	config.QPS = -1 // a pool that starts wants all of its addresses at once
-	api, err := kubernetes.NewForConfig(config)
+	node, err := fakepods.NewNode(cluster, "fakeworkers-")
 	if err != nil {
-		return nil, fmt.Errorf("start gang: %w", err)
+		return nil, fmt.Errorf("start workers: %w", err)
 	}
-	httpClient, err := rest.HTTPClientFor(config)
+	httpClient, err := rest.HTTPClientFor(node.Config)
 	if err != nil {
-		return nil, fmt.Errorf("start gang: %w", err)
-	}
-	folder, err := os.MkdirTemp("", "gang-")
-	if err != nil {
-		return nil, fmt.Errorf("start gang: %w", err)
+		return nil, fmt.Errorf("start workers: %w", err)
 	}
 	ctx, leave := context.WithCancel(ctx)
 	log = cmp.Or(log, slog.New(slog.NewTextHandler(io.Discard, nil)))
-	workers := &WorkerSet{api: api, cluster: config, httpClient: httpClient, log: log, folder: folder, cancel: leave,
+	workers := &WorkerSet{api: node.API, cluster: node.Config, httpClient: httpClient, log: log, folder: node.Folder, cancel: leave,
 		workers: map[types.UID]*Worker{}}
 	if err := workers.watch(ctx); err != nil {
 		leave()
-		return nil, fmt.Errorf("start gang: %w", err)
+		return nil, fmt.Errorf("start workers: %w", err)
 	}
 	return workers, nil
 }
@@ -116,15 +110,10 @@ func (g *WorkerSet) watch(ctx context.Context) error {
 		g.informers = append(g.informers, factory)
 		return factory
 	}
-	_, configMapsErr := factoryFor(v1alpha1.LabelPool).Core().V1().ConfigMaps().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(config any) { g.updateConfig(config.(*corev1.ConfigMap)) },
-		UpdateFunc: func(_, config any) { g.updateConfig(config.(*corev1.ConfigMap)) },
-	})
-	_, podsErr := factoryFor(Label).Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(pod any) { g.ensureWorker(ctx, pod.(*corev1.Pod)) },
-		UpdateFunc: func(_, pod any) { g.ensureWorker(ctx, pod.(*corev1.Pod)) },
-		DeleteFunc: g.removeWorker,
-	})
+	_, configMapsErr := factoryFor(v1alpha1.LabelPool).Core().V1().ConfigMaps().Informer().AddEventHandler(fakepods.Handler(
+		g.updateConfig, func(*corev1.ConfigMap) {}))
+	_, podsErr := factoryFor(Label).Core().V1().Pods().Informer().AddEventHandler(fakepods.Handler(
+		func(pod *corev1.Pod) { g.ensureWorker(ctx, pod) }, g.removeWorker))
 	if err := errors.Join(configMapsErr, podsErr); err != nil {
 		return err
 	}
@@ -157,14 +146,7 @@ func (g *WorkerSet) ensureWorker(ctx context.Context, pod *corev1.Pod) {
 }
 
 // removeWorker drops the worker of a pod that is gone.
-func (g *WorkerSet) removeWorker(gone any) {
-	if unseen, missed := gone.(cache.DeletedFinalStateUnknown); missed {
-		gone = unseen.Obj
-	}
-	pod, isPod := gone.(*corev1.Pod)
-	if !isPod {
-		return
-	}
+func (g *WorkerSet) removeWorker(pod *corev1.Pod) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if worker := g.workers[pod.UID]; worker != nil {
@@ -223,6 +205,6 @@ func (g *WorkerSet) Stop() {
 	}
 	g.work.Wait()
 	if err := os.RemoveAll(g.folder); err != nil {
-		g.log.Warn("the gang's folder is left", "error", err)
+		g.log.Warn("the folder of the workers is left", "error", err)
 	}
 }

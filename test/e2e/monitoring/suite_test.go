@@ -14,7 +14,6 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 
-	"github.com/swarm-io/swarm-operator/internal/testkit/chaos"
 	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 	"github.com/swarm-io/swarm-operator/internal/testkit/webhookprobe"
 )
@@ -34,9 +33,7 @@ func TestMonitoring(t *testing.T) {
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
-	chaos.SkipOnForeignCluster()
-	webhook = webhookprobe.Webhook{Cluster: testcluster.Connect()}
-	webhook.AwaitOperator(ctx)
+	webhook = webhookprobe.ConnectOwn(ctx)
 	installKinds(ctx)
 	startOperator()
 	installPrometheus(ctx)
