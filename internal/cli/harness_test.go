@@ -3,7 +3,6 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"os"
 	"strings"
@@ -23,9 +22,8 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/pool/assign"
 	"github.com/swarm-io/swarm-operator/internal/pool/codec"
+	"github.com/swarm-io/swarm-operator/internal/testkit/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 // testTime is the time of the tests.
 var testTime = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -79,19 +77,7 @@ func (w *cliHarness) mustRun(line string) string {
 // compare compares text with a golden file.
 func compare(t *testing.T, name, got string) {
 	t.Helper()
-	file := "testdata/" + name
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s differs, see it with -update:\n%s", file, got)
-	}
+	golden.Compare(t, "testdata/"+name, got)
 }
 
 // mustDecode decodes an answer.
