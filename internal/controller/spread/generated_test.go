@@ -24,6 +24,10 @@ type generator struct {
 	kind     v1alpha1.WorkloadKind
 	now      time.Time
 	replicas int
+	storm    split.Class // all nodes of this class go away, "" for none
+	fresh    bool        // all pods have just been created
+	zones    bool        // each class has a zone of its own
+	volumes  int         // percent of the pods
 	objects  []client.Object
 	nodes    map[split.Class][]string
 }
@@ -34,7 +38,10 @@ func generateCluster(seed uint64, now time.Time) (v1alpha1.WorkloadKind, []clien
 	if g.chance(40) {
 		g.kind = v1alpha1.WorkloadStatefulSet
 	}
-	g.replicas = g.IntN(13)
+	g.replicas, g.fresh, g.zones, g.volumes = g.IntN(13), g.chance(15), g.chance(50), pick(g, 0, 0, 10, 80)
+	if g.chance(25) {
+		g.storm = pick(g, split.Spot, split.Spot, split.OnDemand)
+	}
 	g.addNamespace()
 	g.addNodes()
 	g.addWorkload()
@@ -69,13 +76,16 @@ func (g *generator) addNodes() {
 	for _, class := range []split.Class{split.Spot, split.OnDemand} {
 		for n := range pick(g, 0, 1, 2, 2, 3, 3) {
 			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", class, n), Labels: map[string]string{
-				"karpenter.sh/capacity-type": string(class), "zone": pick(g, "a", "b")}}}
+				"karpenter.sh/capacity-type": string(class), "zone": g.zone(class)}}}
 			if provisioned {
 				node.Labels["karpenter.sh/nodepool"] = "default"
 			}
 			node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue,
 				LastTransitionTime: metav1.NewTime(g.now.Add(-g.age()))}}
-			if g.chance(25) {
+			switch {
+			case class == g.storm:
+				addTaint(node, "aws-node-termination-handler/spot-itn")
+			case g.chance(20):
 				g.disturbNode(node)
 			}
 			g.nodes[class] = append(g.nodes[class], node.Name)
@@ -84,24 +94,37 @@ func (g *generator) addNodes() {
 	}
 }
 
+// zone returns a zone for a node.
+func (g *generator) zone(class split.Class) string {
+	switch {
+	case !g.zones:
+		return pick(g, "a", "b")
+	case class == split.Spot:
+		return "a"
+	}
+	return "b"
+}
+
+// addTaint adds a taint. Those of the capacity type have its value, as some clouds set it.
+func addTaint(node *corev1.Node, key string) {
+	node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: key, Value: node.Labels[key], Effect: corev1.TaintEffectNoSchedule})
+}
+
 // disturbNode cordons a node, interrupts it, stops it, deletes it or changes its labels.
 func (g *generator) disturbNode(node *corev1.Node) {
-	taint := func(key, value string) {
-		node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: key, Value: value, Effect: corev1.TaintEffectNoSchedule})
-	}
 	switch g.IntN(7) {
 	case 0, 1:
 		node.Spec.Unschedulable = true
-		taint(corev1.TaintNodeUnschedulable, "")
+		addTaint(node, corev1.TaintNodeUnschedulable)
 	case 2:
-		taint(pick(g, "karpenter.sh/disrupted", "aws-node-termination-handler/spot-itn", "ToBeDeletedByClusterAutoscaler"), "x")
+		addTaint(node, pick(g, "karpenter.sh/disrupted", "aws-node-termination-handler/spot-itn", "ToBeDeletedByClusterAutoscaler"))
 	case 3:
 		node.Status.Conditions[0].Status = corev1.ConditionUnknown
-		taint(corev1.TaintNodeUnreachable, "")
+		addTaint(node, corev1.TaintNodeUnreachable)
 	case 4:
 		node.DeletionTimestamp, node.Finalizers = &metav1.Time{Time: g.now}, []string{"test/keep"}
 	case 5:
-		taint("karpenter.sh/capacity-type", "spot")
+		addTaint(node, "karpenter.sh/capacity-type")
 	case 6:
 		delete(node.Labels, "karpenter.sh/capacity-type")
 	}
@@ -171,7 +194,7 @@ func (g *generator) addVolumes() {
 
 // addPods adds about as many pods as there are replicas. In most clusters nearly all of them are Ready.
 func (g *generator) addPods() {
-	trouble := pick(g, 5, 5, 20, 60)
+	trouble := pick(g, 5, 5, 20, 80)
 	misplaced := pick(g, 0, 20, 50, 100)
 	for n := range max(0, g.replicas+pick(g, 0, 0, 0, 0, 0, 0, 0, -1, -2, 1)) {
 		pod := g.newPod(n)
@@ -201,10 +224,13 @@ func (g *generator) newPod(n int) *corev1.Pod {
 	} else {
 		pod.Annotations["swarm.io/spread-number"] = strconv.Itoa(n)
 	}
-	if g.chance(5) {
+	switch {
+	case g.fresh:
+		pod.CreationTimestamp = metav1.NewTime(g.now.Add(-3 * time.Second))
+	case g.chance(5):
 		pod.CreationTimestamp = metav1.NewTime(g.now.Add(-g.age()))
 	}
-	if g.chance(10) {
+	if g.chance(g.volumes) {
 		pod.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
 			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: pick(g, "data-a", "data-b", "unbound", "missing")}}}}
 	}
