@@ -38,9 +38,9 @@ func generateCluster(seed uint64, now time.Time) (v1alpha1.WorkloadKind, []clien
 	if g.chance(40) {
 		g.kind = v1alpha1.WorkloadStatefulSet
 	}
-	g.replicas, g.fresh, g.zones, g.volumes = g.IntN(13), g.chance(15), g.chance(50), pick(g, 0, 0, 10, 80)
+	g.replicas, g.fresh, g.zones, g.volumes = g.IntN(13), g.chance(10), g.chance(50), pick(g, 0, 0, 10, 80)
 	if g.chance(25) {
-		g.storm = pick(g, split.Spot, split.Spot, split.OnDemand)
+		g.storm, g.fresh = pick(g, split.Spot, split.Spot, split.OnDemand), g.chance(50)
 	}
 	g.addNamespace()
 	g.addNodes()
@@ -208,6 +208,11 @@ func (g *generator) addPods() {
 			pod.Status.Phase = corev1.PodRunning
 			pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 		}
+		if g.chance(g.volumes) {
+			own := "data-" + g.zone(class)
+			pod.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: pick(g, own, own, "data-a", "unbound", "missing")}}}}
+		}
 		if g.chance(trouble) {
 			g.disturbPod(pod)
 		}
@@ -229,10 +234,6 @@ func (g *generator) newPod(n int) *corev1.Pod {
 		pod.CreationTimestamp = metav1.NewTime(g.now.Add(-3 * time.Second))
 	case g.chance(5):
 		pod.CreationTimestamp = metav1.NewTime(g.now.Add(-g.age()))
-	}
-	if g.chance(g.volumes) {
-		pod.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
-			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: pick(g, "data-a", "data-b", "unbound", "missing")}}}}
 	}
 	return pod
 }
