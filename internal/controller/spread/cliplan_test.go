@@ -39,8 +39,8 @@ type outcome struct {
 	Waits                  bool     // before the first moves
 }
 
-// What `kubectl swarm plan spread` shows first is exactly what a reconciler does first: the same pods in the same order, in the same way and
-// for the same reason, with the same status.
+// What `kubectl swarm plan spread` shows first is exactly what a reconciler does first: the same pods in the same order, in the same way
+// and for the same reason, with the same status.
 func TestX12_SpreadPlansAgree(t *testing.T) {
 	t.Setenv("KUBECONFIG", "/dev/null")
 	different, seen := map[string]bool{}, map[string]int{}
@@ -64,7 +64,12 @@ func TestX12_SpreadPlansAgree(t *testing.T) {
 	if len(different) != generatedClusters {
 		t.Errorf("only %d of %d clusters are different", len(different), generatedClusters)
 	}
-	t.Log(seen)
+	for what, least := range map[string]int{"with moves": 60, "moves after waiting": 10, "evict": 50, "delete": 30, "": 5, "Balanced": 10,
+		"Rebalancing": 50, "SpotUnavailable": 10, "BlockedByPDB": 5, "Invalid": 20} {
+		if seen[what] < least {
+			t.Errorf("%q is seen %d times, want at least %d: %v", what, seen[what], least, seen)
+		}
+	}
 }
 
 // count counts what happens in the clusters.
@@ -164,7 +169,8 @@ func (s *harness) reconcileUntilMoves(kind v1alpha1.WorkloadKind) outcome {
 			break
 		}
 		first.Waits = true
-		s.clock = s.clock.Add(time.Duration(reflect.ValueOf(result).FieldByName("delay").Int())) // results are opaque
+		delay := reflect.ValueOf(result).FieldByName("delay").Int() // results are opaque
+		s.clock = s.clock.Add(time.Duration(delay))
 	}
 	return first
 }

@@ -225,7 +225,8 @@ func (g *generator) newPod(n int) *corev1.Pod {
 	pod.Annotations = map[string]string{}
 	if g.kind == v1alpha1.WorkloadStatefulSet {
 		pod.Labels = map[string]string{"app": "web"}
-		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "web", UID: "web", Controller: new(true)}}
+		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "web", UID: "web",
+			Controller: new(true)}}
 	} else {
 		pod.Annotations["swarm.io/spread-number"] = strconv.Itoa(n)
 	}

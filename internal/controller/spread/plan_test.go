@@ -64,9 +64,11 @@ func TestPlanAfterARefusal(t *testing.T) {
 			refused: refusal{plan.Refusal{Reason: "several", RetryAt: soon, SeveralBudgets: true}, "a@1,b@1"}, status: "BlockedByPDB",
 			reason: "several", again: soon},
 		"several budgets have refused, and one is left": {
-			versions: "a@1", refused: refusal{plan.Refusal{Reason: "several", RetryAt: soon, SeveralBudgets: true}, "a@1,b@1"}, moves: 1, status: "Rebalancing", reason: "moving 1 pod"},
+			versions: "a@1", refused: refusal{plan.Refusal{Reason: "several", RetryAt: soon, SeveralBudgets: true}, "a@1,b@1"}, moves: 1,
+			status: "Rebalancing", reason: "moving 1 pod"},
 		"several budgets have refused, of which the cache knows one": {
-			versions: "a@1", refused: refusal{plan.Refusal{Reason: "several", RetryAt: soon, SeveralBudgets: true}, "a@1"}, status: "BlockedByPDB", reason: "several", again: soon},
+			versions: "a@1", refused: refusal{plan.Refusal{Reason: "several", RetryAt: soon, SeveralBudgets: true}, "a@1"},
+			status: "BlockedByPDB", reason: "several", again: soon},
 	} {
 		t.Run(name, func(t *testing.T) {
 			seen := workloadSnapshot{budgetVersions: test.versions, input: plan.Input{

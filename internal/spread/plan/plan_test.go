@@ -56,7 +56,8 @@ func TestPlan(t *testing.T) {
 			pending: true, constraints: constraints{frozen: "read-only"}, status: "SpotUnavailable",
 			reason: "waiting: read-only"},
 		"never covered": {
-			constraints: constraints{unsupported: "no webhook", frozen: "no webhook", hold: "no webhook"}, status: "Invalid: no webhook", reason: "nothing is moved"},
+			constraints: constraints{unsupported: "no webhook", frozen: "no webhook", hold: "no webhook"},
+			status:      "Invalid: no webhook", reason: "nothing is moved"},
 		"windows that cannot be read": {
 			constraints: constraints{invalid: "what?", hold: "what?"},
 			status:      "Invalid: what?", reason: "Ready pods stay where they are"},

@@ -1,5 +1,5 @@
-// Package state reads what a plan of spread depends on: disruption budgets, windows, volumes and nodes. The controller and kubectl swarm read
-// through it, from a cache or from the API server, so that they plan from the same input.
+// Package state reads what a plan of spread depends on: disruption budgets, windows, volumes and nodes. The controller and kubectl swarm
+// read through it, from a cache or from the API server, so that they plan from the same input.
 //
 // It promises that what does not exist is no error. It never writes.
 package state

@@ -23,7 +23,7 @@ func TestWindowsPrecedence(t *testing.T) {
 		namespace *corev1.Namespace
 		own, want string
 	}{
-		"nobody says":        {namespace(" "), "", "configured"},
+		"no windows":         {namespace(" "), "", "configured"},
 		"no such namespace":  {&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "other"}}, "", "configured"},
 		"the namespace says": {namespace("namespace's"), "", "namespace's"},
 		"the workload says":  {namespace("namespace's"), "own", "own"},
@@ -35,7 +35,8 @@ func TestWindowsPrecedence(t *testing.T) {
 				if len(known) > 0 && test.own == "" {
 					want = "remembered"
 				}
-				got, err := r.windowsText(t.Context(), snapshot.Objects{Workload: workload.Workload{Key: build.Web}, Spec: snapshot.Spec{Windows: test.own}})
+				web := snapshot.Objects{Workload: workload.Workload{Key: build.Web}, Spec: snapshot.Spec{Windows: test.own}}
+				got, err := r.windowsText(t.Context(), web)
 				if got != want || err != nil {
 					t.Errorf("%q counts, want %q: %v", got, want, err)
 				}
