@@ -58,9 +58,9 @@ func pick[T any](g *generator, values ...T) T { return values[g.IntN(len(values)
 
 func (g *generator) add(objects ...client.Object) { g.objects = append(g.objects, objects...) }
 
-// windows is open, closed, always closed or invalid at noon.
+// windows are open, closed or invalid at noon.
 func (g *generator) windows() string {
-	return pick(g, "0 11 * * * for 2h", "0 13 * * * for 2h", "30 12 * * 5 for 10m; 0 3 * * * for 1h", "0 0 30 2 * for 1h", "* * x")
+	return pick(g, "0 11 * * * for 2h", "0 13 * * * for 2h", "30 12 * * 5 for 10m; 0 3 * * * for 1h", "0 0 1 1 * for 1h", "0 0 30 2 * for 1h")
 }
 
 func (g *generator) addNamespace() {
