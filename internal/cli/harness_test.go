@@ -14,7 +14,6 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -51,16 +50,15 @@ func newCLIHarness(t *testing.T, objects ...client.Object) *cliHarness {
 func (w *cliHarness) run(line string) (code int, out, errOut string) {
 	w.t.Helper()
 	var stdout, stderr bytes.Buffer
-	s := &session{
-		IOStreams: genericiooptions.IOStreams{Out: &stdout, ErrOut: &stderr}, flags: genericclioptions.NewConfigFlags(true),
-		build: Build{"v1", "abc", "today"}, now: func() time.Time { return testTime },
-		dial: func() (client.Client, error) { return w.api, nil },
+	program := Program{
+		IOStreams: genericiooptions.IOStreams{Out: &stdout, ErrOut: &stderr}, Build: Build{"v1", "abc", "today"},
+		Connect: func() (client.Client, error) { return w.api, nil }, Now: func() time.Time { return testTime },
 	}
 	arguments := strings.Fields(line)
 	if strings.HasSuffix(line, " ") { // the shell waits for a completion
 		arguments = append(arguments, "")
 	}
-	code = s.run(w.t.Context(), arguments)
+	code = program.Run(w.t.Context(), arguments)
 	return code, stdout.String(), stderr.String()
 }
 
