@@ -255,7 +255,9 @@ func TestSecretThatCannotBeReadIsNotReplaced(t *testing.T) {
 	before := d.secret(t)
 	refused := apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, SecretName, errors.New("no rule"))
 	d.client = interceptor.NewClient(d.cluster, interceptor.Funcs{
-		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error { return refused },
+		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+			return refused
+		},
 	})
 	if _, err := d.Reconcile(t.Context(), d.requests()[0]); !apierrors.IsForbidden(err) {
 		t.Errorf("got %v", err)

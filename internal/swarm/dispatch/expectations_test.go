@@ -64,7 +64,7 @@ func (f *fixture) requireLostAfter(t *testing.T, task *v1alpha1.Task, wait time.
 
 // requireAssignedAfter requires that nothing is assigned until just before this time has passed, and one attempt then. The operator has
 // heard from these agents just before.
-func (f *fixture) requireAssignedAfter(t *testing.T, wait time.Duration, heard ...link.Agent) *linkv1.Attempt {
+func (f *fixture) requireAssignedAfter(t *testing.T, wait time.Duration, heard ...link.Agent) {
 	t.Helper()
 	time.Sleep(wait - time.Millisecond)
 	for _, agent := range heard {
@@ -75,7 +75,7 @@ func (f *fixture) requireAssignedAfter(t *testing.T, wait time.Duration, heard .
 		t.Fatalf("assigned before the wait is over: %v", attempts)
 	}
 	time.Sleep(time.Millisecond)
-	return f.requireAssigned(t)
+	f.requireAssigned(t)
 }
 
 // requireAssigned requires that the next step assigns one attempt.

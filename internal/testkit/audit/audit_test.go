@@ -3,6 +3,7 @@ package audit
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -33,12 +34,12 @@ func TestRead(t *testing.T) {
 		{Filter{UserAgent: "a/", Since: time.Date(2026, 1, 1, 0, 0, 2, 0, time.UTC)}, "patch "},
 	} {
 		requests, err := Read(log, c.filter)
-		var verbs string
+		var verbs strings.Builder
 		for _, request := range requests {
-			verbs += request.Verb + " "
+			verbs.WriteString(request.Verb + " ")
 		}
-		if err != nil || verbs != c.verbs {
-			t.Errorf("%+v: %q, %v", c.filter, verbs, err)
+		if err != nil || verbs.String() != c.verbs {
+			t.Errorf("%+v: %q, %v", c.filter, verbs.String(), err)
 		}
 	}
 	requests, err := Read(log, Filter{Username: "v"})
