@@ -13,11 +13,11 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/process/nonblocking"
 )
 
-// flushTimeout is how long the end of an agent waits for logs and journal to be written.
+// flushTimeout is how long a stopping agent waits for logs and journal to be written.
 const flushTimeout = time.Second
 
-// journal writes a line for each start and finish of an attempt, and for each acknowledgement of a result, as this agent saw them: a
-// witness that does not depend on what reached the operator.
+// journal writes a line for each start and finish of an attempt, and for each acknowledgement of a result, as this agent saw them: evidence
+// that does not depend on what reached the operator.
 type journal struct {
 	writer io.Writer
 	agent  string
@@ -36,8 +36,8 @@ type entry struct {
 	Fenced  bool      `json:"fenced,omitempty"`
 }
 
-// openJournal opens the file, or nothing when there is no name. Entries that a volume does not take in time are dropped and logged: a
-// volume that hangs must not stop the agent.
+// openJournal opens the file, or nothing if it has no name. Entries that a volume does not accept in time are dropped and logged: a hanging
+// volume must not stop the agent.
 func openJournal(name, agent string, log *slog.Logger) (j *journal, closeFile func(), err error) {
 	if name == "" {
 		return &journal{writer: io.Discard, agent: agent}, func() {}, nil
@@ -68,7 +68,7 @@ func (j *journal) Finished(attempt *linkv1.Attempt, outcome linkv1.Outcome, fenc
 	j.writeEntry(logged)
 }
 
-// Acknowledged is called when the operator has stored a result, so that the agent may forget it.
+// Acknowledged is called when the operator has stored a result, so that the agent may drop it.
 func (j *journal) Acknowledged(attempt *linkv1.Attempt) {
 	j.writeEntry(j.newEntry("acknowledge", attempt))
 }
@@ -80,7 +80,7 @@ func (j *journal) newEntry(event string, attempt *linkv1.Attempt) entry {
 	}
 }
 
-// writeEntry appends one line by one call, so that agents may share a file. A full disk must not stop the work.
+// writeEntry appends one line with one call, so that agents may share a file. A full disk must not stop the work.
 func (j *journal) writeEntry(logged entry) {
 	if encoded, err := json.Marshal(logged); err == nil {
 		_, _ = j.writer.Write(append(encoded, '\n'))

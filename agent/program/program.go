@@ -1,5 +1,5 @@
-// Package program is the program swarm-agent: the exec runtime as a process that is the entry point of third-party
-// images. It promises to need nothing from the image, not even a C library or a folder other than the one it lies in.
+// Package program is the program swarm-agent: the exec runtime as a process that is the entry point of third-party images. It needs nothing
+// from the image, not even a C library or a directory other than its own.
 package program
 
 import (
@@ -43,7 +43,7 @@ func Main(version string, arguments []string, stdout, stderr io.Writer) int {
 	return run(version, trimRunPrefix(arguments), stderr)
 }
 
-// trimRunPrefix is the command behind "run" and "--".
+// trimRunPrefix returns the command after "run" and "--".
 func trimRunPrefix(arguments []string) []string {
 	for _, word := range []string{"run", "--"} {
 		if len(arguments) > 0 && arguments[0] == word {
