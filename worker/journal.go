@@ -10,8 +10,8 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/process/nonblocking"
 )
 
-// journal writes a line for each start, stop and acknowledgement, as this worker saw them: a witness that does not depend
-// on what reached the operator.
+// journal writes a line for each start, stop and acknowledgement, as this worker saw them: evidence that does not depend on what reached
+// the operator.
 type journal struct {
 	writer         io.Writer
 	worker, podUID string
@@ -28,9 +28,8 @@ type entry struct {
 	Error   string    `json:"error,omitempty"`
 }
 
-// openJournal opens the file, or nothing when there is no name. The first line, boot, records that what this worker had
-// started before has ended with its process.
-// Entries that a volume does not take in time are dropped and logged: a volume that hangs must not stop the worker.
+// openJournal opens the file, or nothing if it has no name. The first line, boot, records that everything this worker started before has
+// ended with its process. Entries that a volume does not accept in time are dropped and logged: a hanging volume must not stop the worker.
 func openJournal(config Config) (j *journal, closeFile func(), err error) {
 	j = &journal{writer: io.Discard, worker: config.Worker, podUID: config.PodUID}
 	if config.Journal == "" {
@@ -68,7 +67,7 @@ func (j *journal) Acknowledged(version, config int64) {
 	j.writeEntry(entry{Event: "acknowledge", Version: &version, Config: &config})
 }
 
-// writeEntry appends one line by one call, so that workers may share a file. A full disk must not stop the work.
+// writeEntry appends one line with one call, so that workers may share a file. A full disk must not stop the work.
 func (j *journal) writeEntry(logged entry) {
 	logged.Time, logged.Worker, logged.PodUID = time.Now(), j.worker, j.podUID
 	if encoded, err := json.Marshal(logged); err == nil {

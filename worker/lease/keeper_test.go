@@ -266,7 +266,7 @@ func TestAProcessWhosePodIsGoneDoesNotReacquire(t *testing.T) {
 			}
 		}
 		state := a.lastState()
-		if _, writes := a.snapshot(); !strings.Contains(state.Problem, "knows no such pod") || writes > 6 {
+		if _, writes := a.snapshot(); !strings.Contains(state.Problem, "the pod no longer exists") || writes > 6 {
 			t.Errorf("%q, %d writes", state.Problem, writes)
 		}
 		a.stop()

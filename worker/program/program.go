@@ -68,7 +68,7 @@ func Main(version string, arguments []string, stdout, stderr io.Writer) int {
 	}
 }
 
-// trimRunPrefix is the command behind "run" and "--".
+// trimRunPrefix returns the command after "run" and "--".
 func trimRunPrefix(arguments []string) []string {
 	for _, word := range []string{"run", "--"} {
 		if len(arguments) > 0 && arguments[0] == word {
@@ -78,7 +78,7 @@ func trimRunPrefix(arguments []string) []string {
 	return arguments
 }
 
-// run works with a program for each job.
+// run runs a worker with a program for each job.
 func run(command []string, stdout, stderr io.Writer) int {
 	if len(command) == 0 {
 		return printUsage(stderr)
@@ -116,7 +116,7 @@ func runWorker(stderr io.Writer, newJobs func(worker.Config) (worker.Jobs, error
 	return report(worker.RunWith(ctx, config, jobs), stderr)
 }
 
-// cat copies files, or standard input when none is named. One that cannot be read does not hide the others.
+// cat prints files, or standard input when none is named. A file that cannot be read does not stop it from printing the others.
 func cat(files []string, stdin io.Reader, stdout io.Writer) error {
 	if len(files) == 0 {
 		files = []string{"-"}

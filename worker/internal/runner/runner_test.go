@@ -114,7 +114,7 @@ func TestABadFileChangesNothing(t *testing.T) {
 		says string
 	}{
 		"it does not parse":        {filewatch.Snapshot{Content: []byte("version: [")}, "line"},
-		"it is empty":              {filewatch.Snapshot{}, "read version: there is none"},
+		"it is empty":              {filewatch.Snapshot{}, "read version: the file has none"},
 		"it is gone":               {missingFile, "not exist"},
 		"it cannot be read":        {filewatch.Snapshot{Err: errors.New("input/output error")}, "input/output error"},
 		"it is older than the one": {newFile(4, "c"), "older than 5"},
@@ -124,7 +124,7 @@ func TestABadFileChangesNothing(t *testing.T) {
 				w.publish(5, "a b")
 				w.files <- []filewatch.Snapshot{c.seen, missingFile}
 				w.awaitState(t, "a b", 5)
-				if !strings.Contains(w.problem, c.says) || !strings.Contains(w.problem, "the last good list stays") {
+				if !strings.Contains(w.problem, c.says) || !strings.Contains(w.problem, "keeping the last valid list") {
 					t.Errorf("says %q, want %q", w.problem, c.says)
 				}
 				w.publish(6, "b")
