@@ -1,11 +1,11 @@
-// Package fakeagents is the agents of pods on simulated nodes: the containers of such a pod only seem to run, so a test runs the
-// real agent for it, in its own process, on the public SDK. A test that needs processes of their own gives a Runner.
+// Package fakeagents runs the agents of pods on simulated nodes. The containers of such a pod do not really run, so the test runs the real
+// agent for it, in its own process, with the public SDK. A test that needs separate processes passes a Runner.
 //
 // It promises that an agent knows no more than its pod would: its configuration is the environment of the pod's first container, its token
-// is one that the API server binds to that pod, its CA is the one in the swarm's ConfigMap, and both are renewed. An agent lives from when
-// its pod is Running until the pod is being deleted, when it is asked to stop as by SIGTERM; a pod of the same name with another UID is
-// another agent that remembers nothing. A pod whose labels change keeps its agent, as it would under a kubelet; this is so for the set of
-// agents of one namespace only. It never writes to the cluster but for TokenRequests.
+// is one that the API server binds to that pod, its CA is the one in the swarm's ConfigMap, and both are renewed. An agent runs from when
+// its pod is Running until the pod is being deleted, when it is asked to stop as by SIGTERM. A pod of the same name with another UID is
+// another agent without memory of the first. A pod whose labels change keeps its agent, as it would with a kubelet, if the set is limited
+// to one namespace. The package creates only TokenRequests.
 //
 // The operator must be reachable from here: start it with a link.address such as 127.0.0.1:<link.port>.
 package fakeagents
@@ -31,18 +31,18 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// Options are the pods to run agents for, and what the agents do.
+// Options says for which pods to run agents, and what the agents do.
 type Options struct {
-	Namespace string // left out: all of them
+	Namespace string // default: all namespaces
 	Handler   agent.Handler
-	Runner    Runner       // left out: the agent runs in this process, with the Handler
-	Log       *slog.Logger // left out: nowhere
+	Runner    Runner       // default: runs the agent in this process, with the Handler
+	Log       *slog.Logger // default: no log
 }
 
-// A Runner runs the agent of a pod until nothing of it is left. The context ends when the pod is being deleted or is gone.
+// A Runner runs the agent of a pod until it has ended. The context ends when the pod is being deleted or no longer exists.
 type Runner func(ctx context.Context, pod *corev1.Pod, config agent.Config) error
 
-// An AgentSet is all agents of the pods of swarms.
+// An AgentSet runs the agents of the pods of swarms.
 type AgentSet struct {
 	api       kubernetes.Interface
 	options   Options
@@ -53,14 +53,14 @@ type AgentSet struct {
 
 	mu      sync.Mutex
 	agents  map[types.UID]context.CancelFunc
-	journal Journal // after Stop
+	journal Journal // set by Stop
 }
 
-// Start begins to run agents, for existing and for new pods, until Stop or the end of the context.
+// Start runs agents for existing and new pods until Stop or the end of the context.
 func Start(ctx context.Context, cluster *rest.Config, options Options) (*AgentSet, error) {
 	if options.Runner == nil {
 		if options.Handler == nil {
-			return nil, errors.New("start crew: there is no handler")
+			return nil, errors.New("start agents: no handler given")
 		}
 		options.Runner = func(ctx context.Context, _ *corev1.Pod, config agent.Config) error {
 			return agent.RunWith(ctx, config, options.Handler)
@@ -70,43 +70,43 @@ func Start(ctx context.Context, cluster *rest.Config, options Options) (*AgentSe
 		options.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
 	}
 	own := rest.CopyConfig(cluster)
-	own.QPS = -1 // a swarm that starts wants all of its tokens at once
+	own.QPS = -1 // a starting swarm needs all of its tokens at once
 	api, err := kubernetes.NewForConfig(own)
 	if err != nil {
-		return nil, fmt.Errorf("start crew: %w", err)
+		return nil, fmt.Errorf("start agents: %w", err)
 	}
-	folder, err := os.MkdirTemp("", "crew-")
+	folder, err := os.MkdirTemp("", "fakeagents-")
 	if err != nil {
-		return nil, fmt.Errorf("start crew: %w", err)
+		return nil, fmt.Errorf("start agents: %w", err)
 	}
 	ctx, leave := context.WithCancel(ctx)
 	agents := &AgentSet{api: api, options: options, folder: folder, cancel: leave, agents: map[types.UID]context.CancelFunc{}}
 	if err := agents.watch(ctx); err != nil {
 		leave()
-		return nil, fmt.Errorf("start crew: %w", err)
+		return nil, fmt.Errorf("start agents: %w", err)
 	}
 	return agents, nil
 }
 
-// watch follows the pods and the ConfigMaps of swarms.
-func (c *AgentSet) watch(ctx context.Context) error {
+// watch watches the pods and the ConfigMaps of swarms.
+func (s *AgentSet) watch(ctx context.Context) error {
 	ofSwarms := func(list *metav1.ListOptions) {
-		if c.options.Namespace == "" {
+		if s.options.Namespace == "" {
 			list.LabelSelector = v1alpha1.LabelSwarm
 		}
 	}
-	c.informers = informers.NewSharedInformerFactoryWithOptions(c.api, 0, informers.WithNamespace(c.options.Namespace),
+	s.informers = informers.NewSharedInformerFactoryWithOptions(s.api, 0, informers.WithNamespace(s.options.Namespace),
 		informers.WithTweakListOptions(ofSwarms))
-	_, configs := c.informers.Core().V1().ConfigMaps().Informer().AddEventHandler(addOrUpdateHandler(c.writeCA))
-	_, pods := c.informers.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(pod any) { c.ensureAgent(ctx, pod.(*corev1.Pod)) },
-		UpdateFunc: func(_, pod any) { c.ensureAgent(ctx, pod.(*corev1.Pod)) },
-		DeleteFunc: c.stopAgent,
+	_, configs := s.informers.Core().V1().ConfigMaps().Informer().AddEventHandler(addOrUpdateHandler(s.writeCA))
+	_, pods := s.informers.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(pod any) { s.ensureAgent(ctx, pod.(*corev1.Pod)) },
+		UpdateFunc: func(_, pod any) { s.ensureAgent(ctx, pod.(*corev1.Pod)) },
+		DeleteFunc: s.stopAgent,
 	})
 	if err := errors.Join(configs, pods); err != nil {
 		return err
 	}
-	c.informers.Start(ctx.Done())
+	s.informers.Start(ctx.Done())
 	return nil
 }
 
@@ -115,29 +115,29 @@ func addOrUpdateHandler[T any](there func(T)) cache.ResourceEventHandlerFuncs {
 		UpdateFunc: func(_, changed any) { there(changed.(T)) }}
 }
 
-// ensureAgent has an agent for a pod that runs, and for no other.
-func (c *AgentSet) ensureAgent(ctx context.Context, pod *corev1.Pod) {
+// ensureAgent starts an agent for a running pod, and stops that of a terminating one.
+func (s *AgentSet) ensureAgent(ctx context.Context, pod *corev1.Pod) {
 	if pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
-		c.stopAgent(pod)
+		s.stopAgent(pod)
 		return
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if pod.Status.Phase != corev1.PodRunning || pod.Labels[v1alpha1.LabelSwarm] == "" || c.agents[pod.UID] != nil || ctx.Err() != nil {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if pod.Status.Phase != corev1.PodRunning || pod.Labels[v1alpha1.LabelSwarm] == "" || s.agents[pod.UID] != nil || ctx.Err() != nil {
 		return
 	}
 	serving, stop := context.WithCancel(ctx)
-	c.agents[pod.UID] = stop
-	c.work.Go(func() {
+	s.agents[pod.UID] = stop
+	s.work.Go(func() {
 		defer stop()
-		if err := c.runAgent(serving, pod); err != nil {
-			c.options.Log.Error("an agent could not work", "pod", pod.Name, "error", err)
+		if err := s.runAgent(serving, pod); err != nil {
+			s.options.Log.Error("agent failed", "pod", pod.Name, "error", err)
 		}
 	})
 }
 
-// stopAgent has the agent of a pod stop.
-func (c *AgentSet) stopAgent(gone any) {
+// stopAgent stops the agent of a pod.
+func (s *AgentSet) stopAgent(gone any) {
 	if unseen, missed := gone.(cache.DeletedFinalStateUnknown); missed {
 		gone = unseen.Obj
 	}
@@ -145,45 +145,45 @@ func (c *AgentSet) stopAgent(gone any) {
 	if !isPod {
 		return
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if stop := c.agents[pod.UID]; stop != nil {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if stop := s.agents[pod.UID]; stop != nil {
 		stop()
-		delete(c.agents, pod.UID)
+		delete(s.agents, pod.UID)
 	}
 }
 
-// Size is how many agents there are now.
-func (c *AgentSet) Size() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.agents)
+// Size returns the number of agents.
+func (s *AgentSet) Size() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.agents)
 }
 
-// Stop ends all agents, which hand back what they hold, and waits until nothing runs any more.
-func (c *AgentSet) Stop() {
-	c.cancel()
-	c.informers.Shutdown()
-	c.work.Wait()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	clear(c.agents)
-	if c.folder == "" {
+// Stop stops all agents, which hand back what they hold, and waits until nothing runs any more.
+func (s *AgentSet) Stop() {
+	s.cancel()
+	s.informers.Shutdown()
+	s.work.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.agents)
+	if s.folder == "" {
 		return
 	}
-	c.journal = readJournal(c.folder)
-	if err := os.RemoveAll(c.folder); err != nil {
-		c.options.Log.Warn("the crew's folder is left", "error", err)
+	s.journal = readJournal(s.folder)
+	if err := os.RemoveAll(s.folder); err != nil {
+		s.options.Log.Warn("cannot remove the folder of the agents", "error", err)
 	}
-	c.folder = ""
+	s.folder = ""
 }
 
-// Journal is what all agents have noted so far, in the order of time. It outlives Stop.
-func (c *AgentSet) Journal() Journal {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.folder == "" {
-		return c.journal
+// Journal returns what all agents have recorded so far, by time. It can be called after Stop.
+func (s *AgentSet) Journal() Journal {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.folder == "" {
+		return s.journal
 	}
-	return readJournal(c.folder)
+	return readJournal(s.folder)
 }
