@@ -65,7 +65,7 @@ func (w *webhookServer) tlsConfig(ctx context.Context) (*tls.Config, error) {
 	config.GetCertificate = watcher.GetCertificate
 	go func() {
 		if err := watcher.Start(ctx); err != nil {
-			log.FromContext(ctx).Error(err, "the certificate of the webhook is not followed any more")
+			log.FromContext(ctx).Error(err, "stopped watching the webhook certificate")
 		}
 	}()
 	return config, nil

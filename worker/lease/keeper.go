@@ -244,7 +244,7 @@ func (r renewal) acquireOrRenew(ctx context.Context) renewalResult {
 	case current == r.lastRecord && requestedAt.Sub(r.unchangedSince) >= TakeoverDelay(current.Duration):
 		return r.write(ctx, current)
 	}
-	return renewalResult{record: current, readAt: time.Now(), err: fmt.Errorf("pod %s holds it: it can be taken when it was not renewed for %s",
+	return renewalResult{record: current, readAt: time.Now(), err: fmt.Errorf("pod %s holds it: others can take it after %s without a renewal",
 		current.Holder, TakeoverDelay(current.Duration))}
 }
 

@@ -281,7 +281,7 @@ func TestANewPodWaits(t *testing.T) {
 		s.replacePod("b")
 		b := startKeeper(s, "b")
 		time.Sleep(time.Hour)
-		if b.lastState().Held || !strings.Contains(b.state.Problem, "pod a has it") {
+		if b.lastState().Held || !strings.Contains(b.state.Problem, "pod a holds it") {
 			t.Fatalf("told %+v while a renews", b.state)
 		}
 		a.stop() // killed: nothing is given back

@@ -72,7 +72,7 @@ func TestPlan(t *testing.T) {
 			seen: workloadSnapshot{constraints: constraints{invalid: "what?", hold: "what?"}}, hold: "what?", problem: "what?",
 			status: "Invalid: what?", reason: "Ready pods stay where they are"},
 		"a bad setting": {
-			problem: "101", wish: "101", moves: 1, status: "Invalid: 101", reason: "the last good setting stays: at least 0 on-demand, 50% spot"},
+			problem: "101", wish: "101", moves: 1, status: "Invalid: 101", reason: "the last valid setting stays: at least 0 on-demand, 50% spot"},
 		"budgets have refused": {
 			seen: workloadSnapshot{budgetVersions: "a@1"}, refused: refusal{reason: "budget", budgetVersions: "a@1", retryAt: soon},
 			status: "BlockedByPDB", reason: "budget", again: soon},

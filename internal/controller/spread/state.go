@@ -76,7 +76,7 @@ func (s *workloadState) annotations(workload workloads.Workload) map[string]stri
 	return workload.GetAnnotations()
 }
 
-// stateStore are the memories of all managed workloads.
+// stateStore holds the states of all managed workloads.
 type stateStore struct {
 	lock       sync.Mutex
 	byWorkload map[workloads.Key]*workloadState
@@ -91,7 +91,7 @@ func newStateStore(settings snapshot.Settings) *stateStore {
 		validFor: 10 * settings.PendingDeadline}
 }
 
-// getOrCreate returns the memory of a workload, and marks the workload as managed.
+// getOrCreate returns the state of a workload, and marks the workload as managed.
 func (s *stateStore) getOrCreate(workload workloads.Workload) *workloadState {
 	s.lock.Lock()
 	defer s.lock.Unlock()

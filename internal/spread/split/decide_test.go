@@ -163,7 +163,7 @@ func TestDecide(t *testing.T) {
 			Balanced, "3 pods, and the floor is 5: all on-demand"},
 		{"nothing is asked for", func(w *Snapshot) { w.Policy = nil }, "", "", ""},
 		{"invalid: the last good setting stays", func(w *Snapshot) { w.Problem, w.Pods = "x", podsOnClasses("oososooooo") },
-			"evict web-9 to spot", Invalid, "the last good setting stays: at least 2 on-demand, 60% spot"},
+			"evict web-9 to spot", Invalid, "the last valid setting stays: at least 2 on-demand, 60% spot"},
 		{"invalid from the start", func(w *Snapshot) { w.Problem, w.Policy, w.Pods = "x", nil, podsOnClasses("oooooooooo") }, "", Invalid,
 			"nothing is moved"},
 		{"a number without a pod tries first", func(w *Snapshot) { w.Pods, w.Budget.Step = podsOnClasses("ooooooooo"), 5 }, "", Rebalancing,

@@ -235,7 +235,7 @@ func TestLogLinesOfRequestsAreShort(t *testing.T) {
 	request := creation(t, build.Pod("", "abc", nil))
 	request.UID = types.UID(strings.Repeat("u", 1<<20))
 	webhook.Handle(t.Context(), request)
-	if len(line) > 4<<10 || !strings.Contains(line, "passes without a place") {
+	if len(line) > 4<<10 || !strings.Contains(line, "admitted a pod without a placement") {
 		t.Errorf("the line has %d bytes: %.300s", len(line), line)
 	}
 }

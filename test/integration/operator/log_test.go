@@ -128,7 +128,7 @@ var _ = Describe("The log", Serial, func() {
 
 // processMessages matches what is logged outside of reconciles and requests: how the process starts and stops, its caches, its Lease,
 // connections that never became a request, and copies of Events.
-const processMessages = `^(starting|stopped|caches synced, ready|the webhook has its certificate|[Ss]tarting \w+( server)?|Serving \w+ server|Registering webhook|` +
+const processMessages = `^(starting|stopped|caches synced, ready|loaded the webhook certificate|[Ss]tarting \w+( server)?|Serving \w+ server|Registering webhook|` +
 	`Listing and watching|Caches populated|Exiting watch because .*|Watch close.*|Got a Retry-After response|Attempting to acquire leader lease\.\.\.|` +
 	`Successfully acquired lease|Shutdown signal received, .*|All workers finished|[Ss]hutting down .*|Stopping .*|Wait completed, .*|` +
 	`http: TLS handshake error .*|Event occurred)$`

@@ -200,7 +200,7 @@ func (s *soakTest) checkPace(w *managedWorkload, moves []request) {
 	}
 }
 
-var evictionLog = regexp.MustCompile(`time=(\S+) .*msg="took a pod away".* pod=\S+/(\S+) verb=.* reason="?([^"\n]*)"?`)
+var evictionLog = regexp.MustCompile(`time=(\S+) .*msg="removed pod".* pod=\S+/(\S+) verb=.* reason="?([^"\n]*)"?`)
 
 // An evictionEntry is a log line about a pod that was taken.
 type evictionEntry struct {
