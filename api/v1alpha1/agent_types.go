@@ -53,14 +53,15 @@ type Agent struct {
 
 // AgentSpec says which swarm the agent belongs to and what it offers.
 type AgentSpec struct {
-	// SwarmRef names the swarm of the agent. It cannot change. +kubebuilder:validation:XValidation:rule="self == oldSelf",message="swarmRef
-	// cannot change: delete this Agent and create one in the other swarm"
+	// SwarmRef names the swarm of the agent. It cannot change.
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="swarmRef cannot change: delete this Agent and create one in the other swarm"
 	SwarmRef SwarmReference `json:"swarmRef"`
 
-	// Type is the agent type, as declared in the swarm. It cannot change. +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=50 +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="type cannot change: delete this Agent and create one of the other
-	// type"
+	// Type is the agent type, as declared in the swarm. It cannot change.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=50
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="type cannot change: delete this Agent and create one of the other type"
 	Type string `json:"type"`
 
 	// Capabilities are what the agent offers to tasks.
@@ -113,8 +114,10 @@ type AgentStatus struct {
 	LinkedProcess string `json:"linkedProcess,omitempty"`
 
 	// LeaseSeconds is the longest lease that the agent may have been told: how long it works on without hearing from the operator. It is
-	// raised before a longer lease is told, and lowered after the longer one is over. +kubebuilder:validation:Minimum=0
-	// +kubebuilder:validation:Maximum=3600 +optional
+	// raised before a longer lease is told, and lowered after the longer one is over.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=3600
+	// +optional
 	LeaseSeconds int32 `json:"leaseSeconds,omitempty"`
 
 	// Peers are the agents that this one may talk to under the swarm's topology, the first 64 of them. The ConfigMap

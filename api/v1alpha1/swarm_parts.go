@@ -8,10 +8,9 @@ import (
 // AgentTypeCoordinator is the type whose agents can hold the swarm's Lease.
 const AgentTypeCoordinator = "coordinator"
 
-// AgentType describes all agents of one type. +kubebuilder:validation:XValidation:rule="has(self.template.spec) &&
-// size(self.template.spec.containers) > 0",message="template needs a container, which becomes the agent: write template.spec.containers
-// with a name and an image" +kubebuilder:validation:XValidation:rule="has(self.storage) == has(oldSelf.storage)",message="storage cannot be
-// added to or removed from an agent type that exists, since a StatefulSet keeps its volume claims: declare a new type"
+// AgentType describes all agents of one type.
+// +kubebuilder:validation:XValidation:rule="has(self.template.spec) && size(self.template.spec.containers) > 0",message="template needs a container, which becomes the agent: write template.spec.containers with a name and an image"
+// +kubebuilder:validation:XValidation:rule="has(self.storage) == has(oldSelf.storage)",message="storage cannot be added to or removed from an agent type that exists, since a StatefulSet keeps its volume claims: declare a new type"
 type AgentType struct {
 	// Type is researcher, coder, analyst, coordinator or any other DNS label, each once in a swarm.
 	// +kubebuilder:validation:MinLength=1
@@ -43,9 +42,11 @@ type AgentType struct {
 	Weight int32 `json:"weight,omitempty"`
 
 	// LeaseSeconds is how long an agent works on without hearing from the operator. Its work moves to another agent no sooner than that after
-	// it was cut off. Work of an agent with a short lease begins anew when the operator changes its leader; status.types says so. Left out:
-	// link.agentLease of the operator's configuration, which is 45 s by default. +kubebuilder:validation:Minimum=10
-	// +kubebuilder:validation:Maximum=3600 +optional
+	// it was cut off. Work of an agent with a short lease begins anew when the operator changes its leader; status.types says so. Left
+	// out: link.agentLease of the operator's configuration, which is 45 s by default.
+	// +kubebuilder:validation:Minimum=10
+	// +kubebuilder:validation:Maximum=3600
+	// +optional
 	LeaseSeconds int32 `json:"leaseSeconds,omitempty"`
 
 	// Storage gives each agent a volume of its own at /var/lib/swarm. Left out: no volume.
@@ -70,15 +71,12 @@ const (
 	StorageDelete StorageRetention = "Delete"
 )
 
-// AgentStorage is the volume that each agent of a type gets. +kubebuilder:validation:XValidation:rule="has(self.storageClassName) ==
-// has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName ==
-// oldSelf.storageClassName)",message="storageClassName cannot change, since a StatefulSet keeps its volume claims: declare a new type"
+// AgentStorage is the volume that each agent of a type gets.
+// +kubebuilder:validation:XValidation:rule="has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)",message="storageClassName cannot change, since a StatefulSet keeps its volume claims: declare a new type"
 type AgentStorage struct {
 	// Size of the volume, for example 1Gi. It cannot change later.
-	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).isGreaterThan(quantity('0'))",message="storage size must be above 0:
-	// write a size such as 1Gi, or remove storage"
-	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity(string(oldSelf))) == 0",message="storage size cannot
-	// change, since a StatefulSet keeps its volume claims: declare a new type, or resize the claims themselves"
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).isGreaterThan(quantity('0'))",message="storage size must be above 0: write a size such as 1Gi, or remove storage"
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity(string(oldSelf))) == 0",message="storage size cannot change, since a StatefulSet keeps its volume claims: declare a new type, or resize the claims themselves"
 	Size resource.Quantity `json:"size"`
 
 	// StorageClassName of the volume. Left out: the cluster's default class. It cannot change later.
@@ -95,8 +93,8 @@ type AgentStorage struct {
 	Retention StorageRetention `json:"retention,omitempty"`
 }
 
-// AgentRuntime is how tasks reach your code: exactly one of its fields. +kubebuilder:validation:XValidation:rule="has(self.exec) !=
-// has(self.http)",message="runtime needs exactly one of exec and http: keep the one that your code speaks"
+// AgentRuntime is how tasks reach your code: exactly one of its fields.
+// +kubebuilder:validation:XValidation:rule="has(self.exec) != has(self.http)",message="runtime needs exactly one of exec and http: keep the one that your code speaks"
 type AgentRuntime struct {
 	// Exec starts a command for each attempt, with the payload on standard input and the result on standard output.
 	// +optional
@@ -160,9 +158,8 @@ const (
 	SwitchOn  Switch = "On"
 )
 
-// SwarmAutoscaling lets the backlog of tasks set the number of agents. +kubebuilder:validation:XValidation:rule="!has(self.predictive) ||
-// self.predictive == 'Off' || (has(self.mode) && self.mode == 'Backlog')",message="predictive On needs a backlog to look at: set
-// autoscaling.mode to Backlog"
+// SwarmAutoscaling lets the backlog of tasks set the number of agents.
+// +kubebuilder:validation:XValidation:rule="!has(self.predictive) || self.predictive == 'Off' || (has(self.mode) && self.mode == 'Backlog')",message="predictive On needs a backlog to look at: set autoscaling.mode to Backlog"
 type SwarmAutoscaling struct {
 	// Mode is Off (default) or Backlog. Quote "Off" in YAML, where a bare Off is a boolean.
 	// +kubebuilder:default="Off"

@@ -56,9 +56,12 @@ const (
 
 // Swarm is a set of long-lived agents that cooperate under one topology and share a queue of tasks.
 //
-// +kubebuilder:object:root=true +kubebuilder:resource:path=swarms,shortName=sw,categories=swarm;swarm-io +kubebuilder:subresource:status
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:path=swarms,shortName=sw,categories=swarm;swarm-io
+// +kubebuilder:subresource:status
 // +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.selector
-// +kubebuilder:selectablefield:JSONPath=`.spec.mode` +kubebuilder:selectablefield:JSONPath=`.status.phase`
+// +kubebuilder:selectablefield:JSONPath=`.spec.mode`
+// +kubebuilder:selectablefield:JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Topology",type=string,JSONPath=`.spec.topology`
 // +kubebuilder:printcolumn:name="Desired",type=integer,JSONPath=`.spec.replicas`
 // +kubebuilder:printcolumn:name="Active",type=integer,JSONPath=`.status.activeAgents`
@@ -68,10 +71,8 @@ const (
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Coordinator",type=string,JSONPath=`.status.coordinator`,priority=1
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
-// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="a swarm gives its name to
-// a Service: use lower-case letters, digits and '-', starting with a letter"
-// +kubebuilder:validation:XValidation:rule="self.spec.agents.all(a, size(self.metadata.name) + size(a.type) <= 51)",message="swarm name and
-// agent type together may have at most 51 characters, since pods are named <swarm>-<type>-<ordinal>: shorten one of them"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="a swarm gives its name to a Service: use lower-case letters, digits and '-', starting with a letter"
+// +kubebuilder:validation:XValidation:rule="self.spec.agents.all(a, size(self.metadata.name) + size(a.type) <= 51)",message="swarm name and agent type together may have at most 51 characters, since pods are named <swarm>-<type>-<ordinal>: shorten one of them"
 type Swarm struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -84,14 +85,12 @@ type Swarm struct {
 	Status SwarmStatus `json:"status,omitempty,omitzero"`
 }
 
-// SwarmSpec is the swarm as it should be. +kubebuilder:validation:XValidation:rule="self.minAgents <= self.maxAgents",message="minAgents is
-// above maxAgents: lower minAgents or raise maxAgents" +kubebuilder:validation:XValidation:rule="self.topology != 'ring' || self.maxAgents
-// >= 3",message="ring needs maxAgents of 3 or more: raise maxAgents or choose mesh" +kubebuilder:validation:XValidation:rule="self.topology
-// != 'star' || self.maxAgents >= 2",message="star needs maxAgents of 2 or more: raise maxAgents or choose mesh"
-// +kubebuilder:validation:XValidation:rule="self.topology != 'hierarchical' || self.maxAgents >= 2",message="hierarchical needs maxAgents
-// of 2 or more: raise maxAgents or choose mesh" +kubebuilder:validation:XValidation:rule="!has(self.dataSource) || (has(oldSelf.dataSource)
-// && self.dataSource.snapshot == oldSelf.dataSource.snapshot)",message="dataSource counts only when a swarm is created: remove it, or
-// create a new Swarm from that snapshot"
+// SwarmSpec is the swarm as it should be.
+// +kubebuilder:validation:XValidation:rule="self.minAgents <= self.maxAgents",message="minAgents is above maxAgents: lower minAgents or raise maxAgents"
+// +kubebuilder:validation:XValidation:rule="self.topology != 'ring' || self.maxAgents >= 3",message="ring needs maxAgents of 3 or more: raise maxAgents or choose mesh"
+// +kubebuilder:validation:XValidation:rule="self.topology != 'star' || self.maxAgents >= 2",message="star needs maxAgents of 2 or more: raise maxAgents or choose mesh"
+// +kubebuilder:validation:XValidation:rule="self.topology != 'hierarchical' || self.maxAgents >= 2",message="hierarchical needs maxAgents of 2 or more: raise maxAgents or choose mesh"
+// +kubebuilder:validation:XValidation:rule="!has(self.dataSource) || (has(oldSelf.dataSource) && self.dataSource.snapshot == oldSelf.dataSource.snapshot)",message="dataSource counts only when a swarm is created: remove it, or create a new Swarm from that snapshot"
 type SwarmSpec struct {
 	// Topology is the shape of the graph along which agents talk to each other. Default mesh: everybody with
 	// everybody. ring needs maxAgents of 3 or more, star and hierarchical 2 or more.
@@ -209,10 +208,12 @@ type SwarmStatus struct {
 	// +optional
 	Tasks *TaskCounts `json:"tasks,omitempty"`
 
-	// Epoch is the highest epoch given out in this swarm: the operator's term in the upper 32 bits, a sequence in the lower. It never
-	// decreases, except from one that no operator has given out. +kubebuilder:validation:Minimum=0
-	// +kubebuilder:validation:Maximum=6917529027641081856 +kubebuilder:validation:XValidation:rule="self >= oldSelf || oldSelf >=
-	// 4611686022722355200",message="epoch never decreases: read the stored epoch and go on from there" +optional
+	// Epoch is the highest epoch given out in this swarm: the operator's term in the upper 32 bits, a sequence in the
+	// lower. It never decreases, except from one that no operator has given out.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=6917529027641081856
+	// +kubebuilder:validation:XValidation:rule="self >= oldSelf || oldSelf >= 4611686022722355200",message="epoch never decreases: read the stored epoch and go on from there"
+	// +optional
 	Epoch int64 `json:"epoch,omitempty"`
 
 	// Conditions are Ready, Progressing and Degraded.

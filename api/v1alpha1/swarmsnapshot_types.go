@@ -47,31 +47,24 @@ type SwarmSnapshot struct {
 	Status SwarmSnapshotStatus `json:"status,omitempty,omitzero"`
 }
 
-// SwarmSnapshotSpec says what to capture, when, and where to. +kubebuilder:validation:XValidation:rule="has(self.schedule) ==
-// has(oldSelf.schedule)",message="a single snapshot cannot become a schedule, nor the other way round: create a new SwarmSnapshot"
+// SwarmSnapshotSpec says what to capture, when, and where to.
+// +kubebuilder:validation:XValidation:rule="has(self.schedule) == has(oldSelf.schedule)",message="a single snapshot cannot become a schedule, nor the other way round: create a new SwarmSnapshot"
 type SwarmSnapshotSpec struct {
-	// SwarmRef names the swarm to capture. It cannot change. +kubebuilder:validation:XValidation:rule="self == oldSelf",message="swarmRef
-	// cannot change: create a new SwarmSnapshot for the other swarm"
+	// SwarmRef names the swarm to capture. It cannot change.
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="swarmRef cannot change: create a new SwarmSnapshot for the other swarm"
 	SwarmRef SwarmReference `json:"swarmRef"`
 
-	// Schedule captures again and again: minute, hour, day of month, month and day of week, in UTC, or one of @hourly, @daily, @weekly,
-	// @monthly and @yearly. Left out: once, now. +kubebuilder:validation:MinLength=1 +kubebuilder:validation:MaxLength=100
-	// +kubebuilder:validation:XValidation:rule="self.matches('^(@(hourly|daily|weekly|monthly|yearly)|[^ ]+( [^ ]+){4})$')",message="schedule
-	// needs five fields with one space between them (minute hour day month weekday), such as '0 3 * * *', or one of @hourly, @daily, @weekly,
-	// @monthly, @yearly" +kubebuilder:validation:XValidation:rule="self.startsWith('@') || self.split(' ').size() != 5 || self.split('
-	// ')[0].split(',').all(part, part.matches('^([*]|[0-5]?[0-9](-[0-5]?[0-9])?)(/[1-9][0-9]?)?$'))",message="the first field of schedule is
-	// the minute: write 0 to 59 or *, with ranges, lists and /steps as needed" +kubebuilder:validation:XValidation:rule="self.startsWith('@')
-	// || self.split(' ').size() != 5 || self.split(' ')[1].split(',').all(part,
-	// part.matches('^([*]|([01]?[0-9]|2[0-3])(-([01]?[0-9]|2[0-3]))?)(/[1-9][0-9]?)?$'))",message="the second field of schedule is the hour:
-	// write 0 to 23 or *, with ranges, lists and /steps as needed" +kubebuilder:validation:XValidation:rule="self.startsWith('@') ||
-	// self.split(' ').size() != 5 || self.split(' ')[2].split(',').all(part,
-	// part.matches('^([*]|(0?[1-9]|[12][0-9]|3[01])(-(0?[1-9]|[12][0-9]|3[01]))?)(/[1-9][0-9]?)?$'))",message="the third field of schedule is
-	// the day of the month: write 1 to 31 or *, with ranges, lists and /steps as needed"
-	// +kubebuilder:validation:XValidation:rule="self.startsWith('@') || self.split(' ').size() != 5 || self.split(' ')[3].split(',').all(part,
-	// part.matches('^([*]|(0?[1-9]|1[0-2])(-(0?[1-9]|1[0-2]))?)(/[1-9][0-9]?)?$'))",message="the fourth field of schedule is the month: write
-	// 1 to 12 or *, with ranges, lists and /steps as needed" +kubebuilder:validation:XValidation:rule="self.startsWith('@') || self.split('
-	// ').size() != 5 || self.split(' ')[4].split(',').all(part, part.matches('^([*]|[0-7](-[0-7])?)(/[1-9][0-9]?)?$'))",message="the fifth
-	// field of schedule is the day of the week: write 0 to 7 (0 and 7 are Sunday) or *, with ranges, lists and /steps as needed" +optional
+	// Schedule captures again and again: minute, hour, day of month, month and day of week, in UTC, or one of @hourly,
+	// @daily, @weekly, @monthly and @yearly. Left out: once, now.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=100
+	// +kubebuilder:validation:XValidation:rule="self.matches('^(@(hourly|daily|weekly|monthly|yearly)|[^ ]+( [^ ]+){4})$')",message="schedule needs five fields with one space between them (minute hour day month weekday), such as '0 3 * * *', or one of @hourly, @daily, @weekly, @monthly, @yearly"
+	// +kubebuilder:validation:XValidation:rule="self.startsWith('@') || self.split(' ').size() != 5 || self.split(' ')[0].split(',').all(part, part.matches('^([*]|[0-5]?[0-9](-[0-5]?[0-9])?)(/[1-9][0-9]?)?$'))",message="the first field of schedule is the minute: write 0 to 59 or *, with ranges, lists and /steps as needed"
+	// +kubebuilder:validation:XValidation:rule="self.startsWith('@') || self.split(' ').size() != 5 || self.split(' ')[1].split(',').all(part, part.matches('^([*]|([01]?[0-9]|2[0-3])(-([01]?[0-9]|2[0-3]))?)(/[1-9][0-9]?)?$'))",message="the second field of schedule is the hour: write 0 to 23 or *, with ranges, lists and /steps as needed"
+	// +kubebuilder:validation:XValidation:rule="self.startsWith('@') || self.split(' ').size() != 5 || self.split(' ')[2].split(',').all(part, part.matches('^([*]|(0?[1-9]|[12][0-9]|3[01])(-(0?[1-9]|[12][0-9]|3[01]))?)(/[1-9][0-9]?)?$'))",message="the third field of schedule is the day of the month: write 1 to 31 or *, with ranges, lists and /steps as needed"
+	// +kubebuilder:validation:XValidation:rule="self.startsWith('@') || self.split(' ').size() != 5 || self.split(' ')[3].split(',').all(part, part.matches('^([*]|(0?[1-9]|1[0-2])(-(0?[1-9]|1[0-2]))?)(/[1-9][0-9]?)?$'))",message="the fourth field of schedule is the month: write 1 to 12 or *, with ranges, lists and /steps as needed"
+	// +kubebuilder:validation:XValidation:rule="self.startsWith('@') || self.split(' ').size() != 5 || self.split(' ')[4].split(',').all(part, part.matches('^([*]|[0-7](-[0-7])?)(/[1-9][0-9]?)?$'))",message="the fifth field of schedule is the day of the week: write 0 to 7 (0 and 7 are Sunday) or *, with ranges, lists and /steps as needed"
+	// +optional
 	Schedule string `json:"schedule,omitempty"`
 
 	// Keep is how many snapshots of a schedule are kept; the oldest go first. Default 7.
@@ -90,8 +83,7 @@ type SwarmSnapshotSpec struct {
 }
 
 // SnapshotStorage is where the parts of a snapshot are kept: exactly one of its fields.
-// +kubebuilder:validation:XValidation:rule="(has(self.configMap) ? 1 : 0) + (has(self.pvc) ? 1 : 0) + (has(self.s3) ? 1 : 0) ==
-// 1",message="storage needs exactly one of configMap, pvc and s3: keep the one where the snapshot should lie"
+// +kubebuilder:validation:XValidation:rule="(has(self.configMap) ? 1 : 0) + (has(self.pvc) ? 1 : 0) + (has(self.s3) ? 1 : 0) == 1",message="storage needs exactly one of configMap, pvc and s3: keep the one where the snapshot should lie"
 type SnapshotStorage struct {
 	// ConfigMap keeps the parts in ConfigMaps in the same namespace; for small swarms.
 	// +optional
@@ -117,9 +109,10 @@ type PVCStorage struct {
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	ClaimName string `json:"claimName"`
 
-	// Path of a folder on the volume, relative to its root. Left out: the root. +kubebuilder:validation:MaxLength=1024
-	// +kubebuilder:validation:XValidation:rule="!self.startsWith('/') && !self.split('/').exists(part, part == '..')",message="path is
-	// relative to the volume's root: write it without a leading / and without .." +optional
+	// Path of a folder on the volume, relative to its root. Left out: the root.
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:XValidation:rule="!self.startsWith('/') && !self.split('/').exists(part, part == '..')",message="path is relative to the volume's root: write it without a leading / and without .."
+	// +optional
 	Path string `json:"path,omitempty"`
 }
 
@@ -153,8 +146,8 @@ type S3Storage struct {
 	CredentialsSecretRef SecretReference `json:"credentialsSecretRef"`
 }
 
-// SwarmSnapshotStatus is what was captured. +kubebuilder:validation:XValidation:rule="!has(self.phase) || self.phase != 'Ready' ||
-// has(self.manifest)",message="a snapshot is Ready only with its manifest: write the manifest in the same update"
+// SwarmSnapshotStatus is what was captured.
+// +kubebuilder:validation:XValidation:rule="!has(self.phase) || self.phase != 'Ready' || has(self.manifest)",message="a snapshot is Ready only with its manifest: write the manifest in the same update"
 type SwarmSnapshotStatus struct {
 	// ObservedGeneration is the generation of the spec that this status answers.
 	// +kubebuilder:validation:Minimum=0

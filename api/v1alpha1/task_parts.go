@@ -15,11 +15,9 @@ type PayloadSource struct {
 // The elements of list may be any JSON, which leaves list without a type and so out of sight of CEL: the rules count
 // the fields instead of naming it.
 //
-// +kubebuilder:validation:XValidation:rule="size(dyn(self)) == 1",message="items needs exactly one of count, list and configMapKeyRef: keep
-// the one that describes the items" +kubebuilder:validation:XValidation:rule="has(self.count) == has(oldSelf.count) && (!has(self.count) ||
-// self.count == oldSelf.count)",message="items.count cannot change: create a new Task"
-// +kubebuilder:validation:XValidation:rule="has(self.configMapKeyRef) == has(oldSelf.configMapKeyRef) && (!has(self.configMapKeyRef) ||
-// self.configMapKeyRef == oldSelf.configMapKeyRef)",message="items.configMapKeyRef cannot change: create a new Task"
+// +kubebuilder:validation:XValidation:rule="size(dyn(self)) == 1",message="items needs exactly one of count, list and configMapKeyRef: keep the one that describes the items"
+// +kubebuilder:validation:XValidation:rule="has(self.count) == has(oldSelf.count) && (!has(self.count) || self.count == oldSelf.count)",message="items.count cannot change: create a new Task"
+// +kubebuilder:validation:XValidation:rule="has(self.configMapKeyRef) == has(oldSelf.configMapKeyRef) && (!has(self.configMapKeyRef) || self.configMapKeyRef == oldSelf.configMapKeyRef)",message="items.configMapKeyRef cannot change: create a new Task"
 type TaskItems struct {
 	// Count is the number of items; each gets its number, from 0, and the same payload.
 	// +kubebuilder:validation:Minimum=1
@@ -49,8 +47,7 @@ type TaskDependency struct {
 }
 
 // TaskRetry is what happens after a failed attempt. The loss of an agent is no failure of the task and costs no retry.
-// +kubebuilder:validation:XValidation:rule="!has(self.initialSeconds) || !has(self.maxSeconds) || self.initialSeconds <=
-// self.maxSeconds",message="retry.initialSeconds is above retry.maxSeconds: lower initialSeconds or raise maxSeconds"
+// +kubebuilder:validation:XValidation:rule="!has(self.initialSeconds) || !has(self.maxSeconds) || self.initialSeconds <= self.maxSeconds",message="retry.initialSeconds is above retry.maxSeconds: lower initialSeconds or raise maxSeconds"
 type TaskRetry struct {
 	// Limit is how many times a failed attempt is tried again. Default 3, 0 means never.
 	// +kubebuilder:validation:Minimum=0
@@ -90,13 +87,10 @@ type TaskRetry struct {
 	NonRetryable []string `json:"nonRetryable,omitempty"`
 }
 
-// TaskTimeouts end a task that takes too long. +kubebuilder:validation:XValidation:rule="!has(self.totalSeconds) || !has(self.queueSeconds)
-// || self.queueSeconds <= self.totalSeconds",message="timeouts.queueSeconds is above totalSeconds and would never count: lower queueSeconds
-// or raise totalSeconds" +kubebuilder:validation:XValidation:rule="!has(self.totalSeconds) || !has(self.runSeconds) || self.runSeconds <=
-// self.totalSeconds",message="timeouts.runSeconds is above totalSeconds and would never count: lower runSeconds or raise totalSeconds"
-// +kubebuilder:validation:XValidation:rule="!has(self.runSeconds) || !has(self.heartbeatSeconds) || self.heartbeatSeconds <=
-// self.runSeconds",message="timeouts.heartbeatSeconds is above runSeconds and would never count: lower heartbeatSeconds or raise
-// runSeconds"
+// TaskTimeouts end a task that takes too long.
+// +kubebuilder:validation:XValidation:rule="!has(self.totalSeconds) || !has(self.queueSeconds) || self.queueSeconds <= self.totalSeconds",message="timeouts.queueSeconds is above totalSeconds and would never count: lower queueSeconds or raise totalSeconds"
+// +kubebuilder:validation:XValidation:rule="!has(self.totalSeconds) || !has(self.runSeconds) || self.runSeconds <= self.totalSeconds",message="timeouts.runSeconds is above totalSeconds and would never count: lower runSeconds or raise totalSeconds"
+// +kubebuilder:validation:XValidation:rule="!has(self.runSeconds) || !has(self.heartbeatSeconds) || self.heartbeatSeconds <= self.runSeconds",message="timeouts.heartbeatSeconds is above runSeconds and would never count: lower heartbeatSeconds or raise runSeconds"
 type TaskTimeouts struct {
 	// QueueSeconds is the longest wait for a first attempt.
 	// +kubebuilder:validation:Minimum=1

@@ -23,8 +23,8 @@ func (p TaskPhase) Final() bool {
 	return p == TaskCompleted || p == TaskFailed || p == TaskCancelled
 }
 
-// TaskStatus is what has become of the work. +kubebuilder:validation:XValidation:rule="(has(self.progress) && self.progress == 100) ==
-// (has(self.phase) && self.phase == 'Completed')",message="progress is 100 exactly when the phase is Completed: set both or neither"
+// TaskStatus is what has become of the work.
+// +kubebuilder:validation:XValidation:rule="(has(self.progress) && self.progress == 100) == (has(self.phase) && self.phase == 'Completed')",message="progress is 100 exactly when the phase is Completed: set both or neither"
 type TaskStatus struct {
 	// ObservedGeneration is the generation of the spec that this status answers.
 	// +kubebuilder:validation:Minimum=0

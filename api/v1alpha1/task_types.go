@@ -57,9 +57,13 @@ const (
 // The two rules about status stand at the root because a rule further down is not asked when its part is removed:
 // here they refuse a wiped status as well as a changed one.
 //
-// +kubebuilder:object:root=true +kubebuilder:resource:path=tasks,shortName=tk,categories=swarm-io +kubebuilder:subresource:status
-// +kubebuilder:selectablefield:JSONPath=`.spec.swarmRef.name` +kubebuilder:selectablefield:JSONPath=`.spec.priority`
-// +kubebuilder:selectablefield:JSONPath=`.status.phase` +kubebuilder:printcolumn:name="Swarm",type=string,JSONPath=`.spec.swarmRef.name`
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:path=tasks,shortName=tk,categories=swarm-io
+// +kubebuilder:subresource:status
+// +kubebuilder:selectablefield:JSONPath=`.spec.swarmRef.name`
+// +kubebuilder:selectablefield:JSONPath=`.spec.priority`
+// +kubebuilder:selectablefield:JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Swarm",type=string,JSONPath=`.spec.swarmRef.name`
 // +kubebuilder:printcolumn:name="Priority",type=string,JSONPath=`.spec.priority`
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Progress",type=integer,JSONPath=`.status.progress`
@@ -68,13 +72,9 @@ const (
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Attempt",type=integer,JSONPath=`.status.attempt`,priority=1
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`,priority=1
-// +kubebuilder:validation:XValidation:rule="!has(self.spec.dependsOn) || self.spec.dependsOn.all(d, d.task !=
-// self.metadata.name)",message="a task cannot depend on itself: remove its own name from dependsOn"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.phase) || !(oldSelf.status.phase in ['Completed',
-// 'Failed', 'Cancelled']) || (has(self.status) && has(self.status.phase) && self.status.phase == oldSelf.status.phase)",message="a finished
-// task keeps its phase: create a new Task to run the work again" +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) ||
-// !has(oldSelf.status.epoch) || (has(self.status) && has(self.status.epoch) && self.status.epoch >= oldSelf.status.epoch)",message="epoch
-// never decreases and is never removed: read the stored epoch and go on from there"
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.dependsOn) || self.spec.dependsOn.all(d, d.task != self.metadata.name)",message="a task cannot depend on itself: remove its own name from dependsOn"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.phase) || !(oldSelf.status.phase in ['Completed', 'Failed', 'Cancelled']) || (has(self.status) && has(self.status.phase) && self.status.phase == oldSelf.status.phase)",message="a finished task keeps its phase: create a new Task to run the work again"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.epoch) || (has(self.status) && has(self.status.epoch) && self.status.epoch >= oldSelf.status.epoch)",message="epoch never decreases and is never removed: read the stored epoch and go on from there"
 type Task struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -92,22 +92,16 @@ type Task struct {
 // What the work *is* (payload, items, dependencies, strategy, tenant) is fixed at creation, since attempts may have
 // seen it already. What only steers the next attempt may change at any time.
 //
-// +kubebuilder:validation:XValidation:rule="!(has(self.payload) && has(self.payloadFrom))",message="payload and payloadFrom exclude each
-// other: keep one of them" +kubebuilder:validation:XValidation:rule="!has(self.minParallel) || has(self.items)",message="minParallel counts
-// items: add items or remove minParallel" +kubebuilder:validation:XValidation:rule="!has(self.minParallel) || !has(self.parallelism) ||
-// self.minParallel <= self.parallelism",message="minParallel is above parallelism: lower minParallel or raise parallelism"
-// +kubebuilder:validation:XValidation:rule="!has(self.minParallel) || !has(self.items) || !has(self.items.count) || self.minParallel <=
-// self.items.count",message="minParallel is above items.count, so the task could never start: lower minParallel"
-// +kubebuilder:validation:XValidation:rule="!has(self.minParallel) || self.minParallel == 1 || self.strategy ==
-// 'parallel'",message="minParallel needs strategy parallel, since the others start with one item: choose parallel or remove minParallel"
-// +kubebuilder:validation:XValidation:rule="has(self.payload) == has(oldSelf.payload) && (!has(self.payload) || self.payload ==
-// oldSelf.payload)",message="payload cannot change: create a new Task" +kubebuilder:validation:XValidation:rule="has(self.payloadFrom) ==
-// has(oldSelf.payloadFrom) && (!has(self.payloadFrom) || self.payloadFrom == oldSelf.payloadFrom)",message="payloadFrom cannot change:
-// create a new Task" +kubebuilder:validation:XValidation:rule="has(self.items) == has(oldSelf.items)",message="items cannot be added or
-// removed: create a new Task" +kubebuilder:validation:XValidation:rule="has(self.dependsOn) == has(oldSelf.dependsOn) &&
-// (!has(self.dependsOn) || self.dependsOn == oldSelf.dependsOn)",message="dependsOn cannot change: create a new Task"
-// +kubebuilder:validation:XValidation:rule="has(self.tenant) == has(oldSelf.tenant) && (!has(self.tenant) || self.tenant ==
-// oldSelf.tenant)",message="tenant cannot change: create a new Task"
+// +kubebuilder:validation:XValidation:rule="!(has(self.payload) && has(self.payloadFrom))",message="payload and payloadFrom exclude each other: keep one of them"
+// +kubebuilder:validation:XValidation:rule="!has(self.minParallel) || has(self.items)",message="minParallel counts items: add items or remove minParallel"
+// +kubebuilder:validation:XValidation:rule="!has(self.minParallel) || !has(self.parallelism) || self.minParallel <= self.parallelism",message="minParallel is above parallelism: lower minParallel or raise parallelism"
+// +kubebuilder:validation:XValidation:rule="!has(self.minParallel) || !has(self.items) || !has(self.items.count) || self.minParallel <= self.items.count",message="minParallel is above items.count, so the task could never start: lower minParallel"
+// +kubebuilder:validation:XValidation:rule="!has(self.minParallel) || self.minParallel == 1 || self.strategy == 'parallel'",message="minParallel needs strategy parallel, since the others start with one item: choose parallel or remove minParallel"
+// +kubebuilder:validation:XValidation:rule="has(self.payload) == has(oldSelf.payload) && (!has(self.payload) || self.payload == oldSelf.payload)",message="payload cannot change: create a new Task"
+// +kubebuilder:validation:XValidation:rule="has(self.payloadFrom) == has(oldSelf.payloadFrom) && (!has(self.payloadFrom) || self.payloadFrom == oldSelf.payloadFrom)",message="payloadFrom cannot change: create a new Task"
+// +kubebuilder:validation:XValidation:rule="has(self.items) == has(oldSelf.items)",message="items cannot be added or removed: create a new Task"
+// +kubebuilder:validation:XValidation:rule="has(self.dependsOn) == has(oldSelf.dependsOn) && (!has(self.dependsOn) || self.dependsOn == oldSelf.dependsOn)",message="dependsOn cannot change: create a new Task"
+// +kubebuilder:validation:XValidation:rule="has(self.tenant) == has(oldSelf.tenant) && (!has(self.tenant) || self.tenant == oldSelf.tenant)",message="tenant cannot change: create a new Task"
 type TaskSpec struct {
 	// SwarmRef names the swarm that does the work. It cannot change.
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="swarmRef cannot change: create a new Task for the other swarm"
@@ -204,9 +198,10 @@ type TaskSpec struct {
 	// +optional
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
 
-	// Desired is what should happen to the task: Run (default), Suspended, or Cancelled, which is final. +kubebuilder:default=Run
-	// +kubebuilder:validation:XValidation:rule="oldSelf != 'Cancelled' || self == 'Cancelled'",message="a cancelled task stays cancelled:
-	// create a new Task" +optional
+	// Desired is what should happen to the task: Run (default), Suspended, or Cancelled, which is final.
+	// +kubebuilder:default=Run
+	// +kubebuilder:validation:XValidation:rule="oldSelf != 'Cancelled' || self == 'Cancelled'",message="a cancelled task stays cancelled: create a new Task"
+	// +optional
 	Desired TaskDesire `json:"desired,omitempty"`
 }
 

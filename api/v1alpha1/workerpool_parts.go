@@ -85,21 +85,27 @@ const (
 
 // PoolConfig is the ConfigMap through which workers learn their jobs.
 type PoolConfig struct {
-	// Name of the ConfigMap. Left out: the name of the workload followed by -config. +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=253 +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$` +optional
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="config.name cannot change, since pods mount the ConfigMap and it
-	// says who holds what: delete this WorkerPool and create another"
+	// Name of the ConfigMap. Left out: the name of the workload followed by -config.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="config.name cannot change, since pods mount the ConfigMap and it says who holds what: delete this WorkerPool and create another"
 	Name string `json:"name,omitempty"`
 
-	// Key inside the ConfigMap's data. Default config.yml. +kubebuilder:validation:MinLength=1 +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:Pattern=`^[-._a-zA-Z0-9]+$` +kubebuilder:default=config.yml +optional
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="config.key cannot change, since pods mount the ConfigMap and it says
-	// who holds what: delete this WorkerPool and create another"
+	// Key inside the ConfigMap's data. Default config.yml.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[-._a-zA-Z0-9]+$`
+	// +kubebuilder:default=config.yml
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="config.key cannot change, since pods mount the ConfigMap and it says who holds what: delete this WorkerPool and create another"
 	Key string `json:"key,omitempty"`
 
-	// Layout is Shared (default), one ConfigMap for all, or PerWorker for large pools. +kubebuilder:default=Shared +optional
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="config.layout cannot change, since pods mount the ConfigMap and it
-	// says who holds what: delete this WorkerPool and create another"
+	// Layout is Shared (default), one ConfigMap for all, or PerWorker for large pools.
+	// +kubebuilder:default=Shared
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="config.layout cannot change, since pods mount the ConfigMap and it says who holds what: delete this WorkerPool and create another"
 	Layout ConfigLayout `json:"layout,omitempty"`
 
 	// Adopt is whether a ConfigMap that exists and is not ours is taken over: Never (default) or Always.

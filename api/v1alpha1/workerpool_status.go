@@ -20,9 +20,8 @@ const (
 	PoolDegraded PoolPhase = "Degraded"
 )
 
-// WorkerPoolStatus is the pool as the operator found it. +kubebuilder:validation:XValidation:rule="!has(self.convergedRevision) ||
-// (has(self.revision) && self.convergedRevision <= self.revision)",message="convergedRevision is above revision: a revision converges only
-// after it was made"
+// WorkerPoolStatus is the pool as the operator found it.
+// +kubebuilder:validation:XValidation:rule="!has(self.convergedRevision) || (has(self.revision) && self.convergedRevision <= self.revision)",message="convergedRevision is above revision: a revision converges only after it was made"
 type WorkerPoolStatus struct {
 	// ObservedGeneration is the generation of the spec that this status answers.
 	// +kubebuilder:validation:Minimum=0
@@ -63,19 +62,25 @@ type WorkerPoolStatus struct {
 	Source []JobSourceStatus `json:"source,omitempty"`
 
 	// Version is the version last published in the config. It never decreases, except from a number that no pool reaches.
-	// +kubebuilder:validation:Minimum=0 +kubebuilder:validation:Maximum=9007199254740992 +kubebuilder:validation:XValidation:rule="self >=
-	// oldSelf || oldSelf >= 4503599627370496",message="version never decreases: read the published version and go on from there" +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=9007199254740992
+	// +kubebuilder:validation:XValidation:rule="self >= oldSelf || oldSelf >= 4503599627370496",message="version never decreases: read the published version and go on from there"
+	// +optional
 	Version int64 `json:"version"`
 
-	// Revision numbers the plans. It never decreases, except from a number that no pool reaches. +kubebuilder:validation:Minimum=0
-	// +kubebuilder:validation:Maximum=9007199254740992 +kubebuilder:validation:XValidation:rule="self >= oldSelf || oldSelf >=
-	// 4503599627370496",message="revision never decreases: a rollback is a new revision with earlier content" +optional
+	// Revision numbers the plans. It never decreases, except from a number that no pool reaches.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=9007199254740992
+	// +kubebuilder:validation:XValidation:rule="self >= oldSelf || oldSelf >= 4503599627370496",message="revision never decreases: a rollback is a new revision with earlier content"
+	// +optional
 	Revision int64 `json:"revision,omitempty"`
 
-	// ConvergedRevision is the latest revision that every touched worker has acknowledged. It never decreases, except from a number that no
-	// pool reaches. +kubebuilder:validation:Minimum=0 +kubebuilder:validation:Maximum=9007199254740992
-	// +kubebuilder:validation:XValidation:rule="self >= oldSelf || oldSelf >= 4503599627370496",message="convergedRevision never decreases:
-	// leave it as it is until the next revision has converged" +optional
+	// ConvergedRevision is the latest revision that every touched worker has acknowledged. It never decreases, except from
+	// a number that no pool reaches.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=9007199254740992
+	// +kubebuilder:validation:XValidation:rule="self >= oldSelf || oldSelf >= 4503599627370496",message="convergedRevision never decreases: leave it as it is until the next revision has converged"
+	// +optional
 	ConvergedRevision int64 `json:"convergedRevision,omitempty"`
 
 	// Workers are the workers and how far each has come; in a pool of more than 100 only those that need attention, at

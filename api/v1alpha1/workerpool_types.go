@@ -44,9 +44,12 @@ const (
 // WorkerPool is a StatefulSet or Deployment that exists already, plus the standing jobs that its pods share: every job
 // on exactly one worker.
 //
-// +kubebuilder:object:root=true +kubebuilder:resource:path=workerpools,shortName=wp,categories=swarm-io +kubebuilder:subresource:status
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:path=workerpools,shortName=wp,categories=swarm-io
+// +kubebuilder:subresource:status
 // +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.size,selectorpath=.status.selector
-// +kubebuilder:selectablefield:JSONPath=`.spec.workers.kind` +kubebuilder:selectablefield:JSONPath=`.spec.workers.name`
+// +kubebuilder:selectablefield:JSONPath=`.spec.workers.kind`
+// +kubebuilder:selectablefield:JSONPath=`.spec.workers.name`
 // +kubebuilder:printcolumn:name="Workers",type=string,JSONPath=`.spec.workers.name`
 // +kubebuilder:printcolumn:name="Size",type=integer,JSONPath=`.status.size`
 // +kubebuilder:printcolumn:name="Expected",type=integer,JSONPath=`.status.expectedSize`
@@ -58,8 +61,7 @@ const (
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Revision",type=integer,JSONPath=`.status.revision`,priority=1
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
-// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 63",message="a pool's name is used as a label value: shorten it to
-// 63 characters or fewer"
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 63",message="a pool's name is used as a label value: shorten it to 63 characters or fewer"
 type WorkerPool struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -73,14 +75,12 @@ type WorkerPool struct {
 }
 
 // WorkerPoolSpec names the workers and their jobs. With neither jobs nor jobsFrom the pool is an empty placeholder.
-// +kubebuilder:validation:XValidation:rule="!has(self.imbalancePercent) || self.strategy == 'Hashed'",message="imbalancePercent belongs to
-// strategy Hashed: remove it or choose Hashed" +kubebuilder:validation:XValidation:rule="!has(self.config) || !has(self.config.layout) ||
-// self.config.layout != 'PerWorker' || !has(self.workers.kind) || self.workers.kind == 'StatefulSet'",message="config.layout PerWorker
-// needs workers of kind StatefulSet, whose names are known before their pods are made: choose StatefulSet, or layout Shared"
+// +kubebuilder:validation:XValidation:rule="!has(self.imbalancePercent) || self.strategy == 'Hashed'",message="imbalancePercent belongs to strategy Hashed: remove it or choose Hashed"
+// +kubebuilder:validation:XValidation:rule="!has(self.config) || !has(self.config.layout) || self.config.layout != 'PerWorker' || !has(self.workers.kind) || self.workers.kind == 'StatefulSet'",message="config.layout PerWorker needs workers of kind StatefulSet, whose names are known before their pods are made: choose StatefulSet, or layout Shared"
 type WorkerPoolSpec struct {
-	// Workers names the workload. It cannot change: who may hold which job is known only for the pods of one workload, so that a pool moved to
-	// another could let two workers hold the same job. +kubebuilder:validation:XValidation:rule="self == oldSelf",message="workers cannot
-	// change, since jobs could end up on two workers: delete this WorkerPool and create one for the other workload"
+	// Workers names the workload. It cannot change: who may hold which job is known only for the pods of one
+	// workload, so that a pool moved to another could let two workers hold the same job.
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="workers cannot change, since jobs could end up on two workers: delete this WorkerPool and create one for the other workload"
 	Workers WorkloadReference `json:"workers"`
 
 	// Replicas lets the pool scale the workload, draining jobs off the last workers first. Without it, scale
@@ -122,9 +122,11 @@ type WorkerPoolSpec struct {
 	// +optional
 	CapacityPerWorker int32 `json:"capacityPerWorker"`
 
-	// Config is the ConfigMap through which workers learn their jobs. Its name, key and layout cannot change: pods mount it, and it says who
-	// may hold which job. +kubebuilder:validation:XValidation:rule="has(self.name) == has(oldSelf.name)",message="config.name cannot change,
-	// since pods mount the ConfigMap and it says who holds what: delete this WorkerPool and create another" +kubebuilder:default={} +optional
+	// Config is the ConfigMap through which workers learn their jobs. Its name, key and layout cannot change: pods mount it, and it says
+	// who may hold which job.
+	// +kubebuilder:validation:XValidation:rule="has(self.name) == has(oldSelf.name)",message="config.name cannot change, since pods mount the ConfigMap and it says who holds what: delete this WorkerPool and create another"
+	// +kubebuilder:default={}
+	// +optional
 	Config PoolConfig `json:"config,omitempty,omitzero"`
 
 	// Handoff is how a job changes hands. Default Exclusive: the release is acknowledged before the grant. Overlap
