@@ -1,5 +1,5 @@
-// Package alerts has the tests of the alerts in deploy/kustomize/components/monitoring, and nothing else. The rule engine of Prometheus
-// itself evaluates them, over series that are written down beside the expected alerts.
+// Package alerts contains only the tests of the alerts in deploy/kustomize/components/monitoring. The rule engine of Prometheus evaluates
+// them over the series of each test.
 //
-// It is a module of its own, so that Prometheus is not in the graph of modules that import us.
+// It is a separate module, so that Prometheus is not in the module graph of users of this project.
 package alerts

@@ -41,7 +41,7 @@ type Cluster struct {
 func Require(t *testing.T, command string) {
 	t.Helper()
 	if os.Getenv("KUBECONFIG") == "" {
-		t.Fatal("KUBECONFIG is not set: run `" + command + "`, which brings a cluster, or name one of your own")
+		t.Fatal("KUBECONFIG is not set: run `" + command + "`, which starts a cluster, or use your own")
 	}
 }
 

@@ -47,7 +47,7 @@ var (
 
 func TestOperator(t *testing.T) {
 	if os.Getenv("KUBECONFIG") == "" {
-		t.Fatal("KUBECONFIG is not set: run `make integration`, which brings a cluster, or name one of your own")
+		t.Fatal("KUBECONFIG is not set: run `make integration`, which starts a cluster, or use your own")
 	}
 	RegisterFailHandler(Fail)
 	EnforceDefaultTimeoutsWhenUsingContexts()
