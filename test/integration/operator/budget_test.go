@@ -24,12 +24,12 @@ func showBytesPerNamespace(ctx SpecContext) {
 	showTaskLimit(ctx, "limits.bytesPerNamespace", "SWARM_LIMITS_BYTES_PER_NAMESPACE=16Ki", taskOrder{Result: strings.Repeat("1", 7900)})
 }
 
-// showTaskLimit has a setting that leaves room for one of two tasks.
+// showTaskLimit uses a setting that leaves room for one of two tasks.
 func showTaskLimit(ctx SpecContext, key, setting string, payload taskOrder) {
 	GinkgoHelper()
 	ns := namespace(ctx, nil)
 	startOperator(onlyNamespace(ns), setting)
-	nowhere := newTeam(ns, "nowhere", 1) // which is not created, so that tasks wait
+	nowhere := newTeam(ns, "nowhere", 1) // which does not exist, so that tasks wait
 	first := submit(ctx, nowhere, "first", payload)
 	Eventually(waitOf(ns, "first")).WithContext(ctx).WithTimeout(20 * time.Second).Should(HavePrefix("SwarmNotFound"))
 	submit(ctx, nowhere, "second", payload)

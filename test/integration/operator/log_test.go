@@ -112,7 +112,7 @@ var _ = Describe("The log", Serial, func() {
 		Eventually(code).WithContext(ctx).WithArguments(metricsURL("https", port), reader).Should(Equal(http.StatusForbidden))
 		secret, err := authoritySecret(ctx)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(api.Delete(ctx, secret)).To(Succeed()) // so that a new one is made under our eyes
+		Expect(api.Delete(ctx, secret)).To(Succeed()) // so that a new one is created during the spec
 		Eventually(publishedSwarmCA).WithContext(ctx).WithArguments(ns).ShouldNot(Equal(string(secret.Data["ca.crt"])))
 		renewed, err := authoritySecret(ctx)
 		Expect(err).NotTo(HaveOccurred())
@@ -155,7 +155,7 @@ func failures(session *gexec.Session) []map[string]any {
 	return result
 }
 
-// keysIn are the private keys in Secrets, in the ways that one may come upon them.
+// keysIn returns the private keys in Secrets, in several encodings.
 func keysIn(secrets ...*corev1.Secret) []string {
 	GinkgoHelper()
 	var result []string
