@@ -12,8 +12,8 @@ import (
 // A fairQueue is the work queue of a controller. Namespaces share it fairly: one with many keys does not delay the others.
 //
 // It promises:
-//   - A key is in the queue once, however often it was added: with the highest of the priorities, at the earliest of the times. One
-//     worker has it at a time. Requests in the meantime are served afterwards.
+//   - A key is in the queue once, however often it was added: with the highest of its priorities, at the earliest of its times. One worker
+//     has it at a time. Requests in the meantime are served afterwards.
 //   - Keys of a higher priority come first. Namespaces with keys of the same priority take turns, and each gets its keys in their order.
 //   - While there are objects of other namespaces, a namespace does not get the last free worker, unless no worker has a key of it.
 //

@@ -195,7 +195,7 @@ func TestKeysOfLowPriorityComeLast(t *testing.T) {
 	})
 }
 
-// One reconcile is enough for whatever was asked before it began.
+// One reconcile is enough for all requests from before it began.
 func TestKeyIsInTheQueueOnce(t *testing.T) {
 	key, name := keyOf("ns", "a"), "ns/a"
 	withQueue(t, 9, nil, func(t *testing.T, q *fairQueue) {

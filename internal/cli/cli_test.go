@@ -128,7 +128,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// Every error of the cluster becomes one line that says what to do.
+// Every error of the cluster becomes one line that says what to do about it.
 func TestExplained(t *testing.T) {
 	pools := schema.GroupResource{Group: "swarm.io", Resource: "workerpools"}
 	for _, c := range []struct {

@@ -86,7 +86,7 @@ func parse(arguments []string, build Build) (commandLine, error) {
 	return parsed, nil
 }
 
-// logProblems logs every problem on a line of its own.
+// logProblems logs every problem on its own line.
 func logProblems(log *slog.Logger, err error) {
 	for problem := range strings.Lines(err.Error()) {
 		log.Error("configuration refused", "problem", strings.TrimSuffix(problem, "\n"))

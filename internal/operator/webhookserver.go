@@ -71,7 +71,7 @@ func (w *webhookServer) tlsConfig(ctx context.Context) (*tls.Config, error) {
 	return config, nil
 }
 
-// StartedChecker implements webhook.Server. The check makes a connection of its own.
+// StartedChecker implements webhook.Server. The check uses its own connection.
 func (w *webhookServer) StartedChecker() healthz.Checker {
 	dialer := &tls.Dialer{NetDialer: &net.Dialer{Timeout: 10 * time.Second}, Config: &tls.Config{InsecureSkipVerify: true}}
 	return func(*http.Request) error {

@@ -2,13 +2,13 @@
 // was deleted by force, or of a node that has vanished.
 //
 // It promises:
-//   - The holder of the Lease goes by its own clock, and knows that it has lost the Lease before another process can take it: it loses
-//     it when two thirds of its time have passed since the last renewal that succeeded was sent, has a sixth to stop in
-//     order, and another one for what must be stopped by force.
-//   - A Lease is taken from another holder only after it was not renewed for the whole of its time and a Margin.
-//     Times are never compared between machines: each measures what it has seen itself.
-//   - A new holder looks for its own pod once it has the Lease. The operator looks for the pod, then for the Lease; so one
-//     of the two always sees the other, and a process whose pod was declared gone does not start again.
+//   - The holder of the Lease relies on its own clock, and knows that it has lost the Lease before another process can take it: it loses
+//     the Lease when two thirds of the duration have passed since the last successful renewal was sent. It then has a sixth of the duration
+//     for orderly stops, and another sixth for forced ones.
+//   - A Lease is taken from another holder only after it was not renewed for its whole duration and a Margin. Times are never compared
+//     between machines: each machine measures what it has observed itself.
+//   - A new holder checks that its own pod exists once it has the Lease. The operator reads the pod first and then the Lease. So one of the
+//     two always sees the other, and a process whose pod was declared gone does not start again.
 //
 // It uses the API server without client-go: that would make a worker four times as large, and its leader election releases the Lease as
 // soon as renewals fail, while jobs are still stopping.

@@ -2,15 +2,15 @@
 // the operator, changes of attempts, and timers.
 //
 // The promises:
-//   - Every Hello reports what runs; what has ended is sent again until it is acknowledged. A Hello that has no room for
-//     all of it says so, and is completed right after the Welcome.
-//   - Goodbye is sent when nothing runs any more and nothing will: it is the last message.
+//   - Every Hello reports the running attempts; results are sent again until they are acknowledged. A Hello that has no room for all of
+//     them says so, and is completed right after the Welcome.
+//   - Goodbye is the last message. It is sent when nothing runs any more and nothing will.
 //   - Never more attempts than slots, never a stale epoch (package ledger).
-//   - Self-fencing (package lease): towards the end of the lease everything that runs is asked to stop, with a part of its
-//     grace; at the end it is killed and the stream is thrown away, whether or not the connection looks alive.
-//   - The killing does not depend on this goroutine: a watchdog of its own does it, too. Code that survives it ends the whole
-//     process, because nothing else is left that would stop it.
-//   - Nothing here waits for a log or a journal: both must not block.
+//   - Self-fencing (package lease): towards the end of the lease all attempts are asked to stop, with a part of their grace period; at the
+//     end they are killed and the stream is dropped, whether or not the connection looks alive.
+//   - The killing does not depend on this goroutine: a separate watchdog does it as well. If code survives that, the whole process ends,
+//     because nothing else can stop it.
+//   - Nothing here waits for a log or a journal: neither may block.
 package session
 
 import (

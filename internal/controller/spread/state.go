@@ -147,7 +147,7 @@ func (s *stateStore) history(state *workloadState, nodes nodeSnapshot, now time.
 	return history
 }
 
-// update stores what a decision found out. If a class has no nodes, a pod that waited in vain concerns all workloads.
+// update stores what a decision found out. If a class has no nodes, a pod that could not be scheduled in time concerns all workloads.
 func (s *stateStore) update(state *workloadState, classes split.ClassStates, nodes nodeSnapshot) {
 	s.lock.Lock()
 	defer s.lock.Unlock()

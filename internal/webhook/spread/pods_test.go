@@ -198,8 +198,8 @@ func TestOnlyPlacementIsPatched(t *testing.T) {
 	}
 }
 
-// A failure that is the same for every pod of a cluster is logged only occasionally, and a hanging asker times out before the API
-// server does.
+// A failure that is the same for every pod of a cluster is logged only occasionally, and a hanging placer times out before the API server
+// does.
 func TestFailuresAreLoggedRarely(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lines := 0

@@ -39,7 +39,7 @@ func showTaskLimit(ctx SpecContext, key, setting string, payload taskOrder) {
 	Eventually(waitOf(ns, "second")).WithContext(ctx).Should(HavePrefix("SwarmNotFound"))
 }
 
-// waitOf is why a task waits, for Eventually.
+// waitOf returns why a task waits, for Eventually.
 func waitOf(ns, task string) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
 		found := &v1alpha1.Task{}

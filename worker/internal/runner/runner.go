@@ -1,13 +1,13 @@
 // Package runner keeps the running jobs in line with the worker's list.
 //
-// Its invariants, which the hand-over between workers rests on:
-//   - Everything that runs is on one list: the jobs of a new list start when those that are not on it have stopped.
-//   - A list is acknowledged when nothing runs that is not on it, never before, and lists are taken in the order of their versions.
-//   - Nothing starts while the file is older than the version that the pod's annotation asks for.
+// Its invariants, on which the hand-over between workers relies:
+//   - Everything that runs is on one list: the jobs of a new list start when the jobs that are not on it have stopped.
+//   - A list is acknowledged only when nothing runs that is not on it, and lists are applied in the order of their versions.
+//   - Nothing starts while the file is older than the version in the pod's annotation.
 //   - A file that cannot be read changes nothing.
-//   - With a Lease, nothing runs and nothing is acknowledged without it: when it is lost everything stops, and what has not
-//     stopped when others may have it ends with the process. A watchdog does the same should this goroutine be stuck.
-//   - Nothing here waits for a log or a journal: both must not block.
+//   - With a Lease, nothing runs and nothing is acknowledged without it: when it is lost, everything stops, and jobs that have not stopped
+//     when others may have it end with the process. If this goroutine is stuck, a watchdog does the same.
+//   - Nothing here waits for a log or a journal: neither may block.
 //
 // All state belongs to one goroutine; Start and Stop are called in others, which report back to it.
 package runner

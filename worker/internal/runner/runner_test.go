@@ -29,7 +29,7 @@ func TestJobsFollowTheList(t *testing.T) {
 	})
 }
 
-// The heart of a hand-over: a job that was taken away must have ended before the acknowledgement is visible.
+// The core of a hand-over: a removed job must have ended before the acknowledgement is visible.
 func TestAcknowledgementWaitsForSlowStops(t *testing.T) {
 	runTest(t, func(t *testing.T, w *testRunner) {
 		w.stopTakes["a"] = time.Minute
@@ -76,7 +76,7 @@ func TestAJobThatCannotStartCanBeRevoked(t *testing.T) {
 	})
 }
 
-// Taken away and given back before the stop has ended: it is stopped to the end, and started again.
+// Removed and added again before the stop has ended: the stop is completed, and the job is started again.
 func TestReassignedWhileStopping(t *testing.T) {
 	runTest(t, func(t *testing.T, w *testRunner) {
 		w.stopTakes["a"] = time.Minute
@@ -92,7 +92,7 @@ func TestReassignedWhileStopping(t *testing.T) {
 	})
 }
 
-// Its context ended when it was taken away, so a start that succeeds all the same is not a job that runs.
+// Its context ended when it was removed, so a start that succeeds anyway does not count as a running job.
 func TestReassignedWhileStarting(t *testing.T) {
 	runTest(t, func(t *testing.T, w *testRunner) {
 		w.startTakes["a"] = time.Minute
@@ -150,7 +150,7 @@ func TestWaitsWithoutAFile(t *testing.T) {
 	})
 }
 
-// A container that restarts on a stale file: the jobs on it were taken away by a list that an earlier process acknowledged.
+// A container restarts with a stale file: its jobs were removed by a list that an earlier process acknowledged.
 func TestRestartOnAStaleFileStartsNothing(t *testing.T) {
 	runTest(t, func(t *testing.T, w *testRunner) {
 		w.publishAbove(3, "a b", "5\n")
