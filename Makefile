@@ -21,8 +21,8 @@ STAMP = -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.date=$(DATE)
 ARCH := $(shell go env GOARCH)
 RESULTS := $(CURDIR)/bin/results
 MODULES := $(patsubst %/,%,$(dir $(filter-out $(shell git ls-files '*/testdata/*/go.mod'),$(shell git ls-files 'go.mod' '*/go.mod'))))
-# Modules without Go files of ours, and devcluster, of which all but the packages that are Kubernetes itself are linted.
-UNLINTED := tools/lint test/monitoring devcluster
+# A module without Go files of ours, and devcluster, of which all but the packages that are Kubernetes itself are linted.
+UNLINTED := tools/lint devcluster
 CONTROLLER_GEN := go tool -modfile=tools/go.mod controller-gen
 
 KUBECTL = bin/devcluster kubectl --kubeconfig=$(abspath $(KUBECONFIG))
@@ -110,8 +110,8 @@ e2e-programs: host-tools race-tools
 	@go -C tools run ./image --version $(VERSION) --platforms linux/$(ARCH) --services "probe swarm-worker" >/dev/null
 	@go -C tools run ./image --version $(VERSION) --platforms linux/$(ARCH) --services "swarm-operator swarm-agent" --out bin/images-race --race >/dev/null
 	@go -C test/certmanager build -ldflags "-s -w" -o ../../bin/cert-manager .
-	@go -C test/monitoring build -ldflags "-s -w" -o ../../bin/prometheus-operator github.com/prometheus-operator/prometheus-operator/cmd/operator
-	@go -C test/monitoring build -ldflags "-s -w" -tags remove_all_sd,enable_kubernetes_sd -o ../../bin/prometheus github.com/prometheus/prometheus/cmd/prometheus
+	@go -C test/alerts build -ldflags "-s -w" -o ../../bin/prometheus-operator github.com/prometheus-operator/prometheus-operator/cmd/operator
+	@go -C test/alerts build -ldflags "-s -w" -tags remove_all_sd,enable_kubernetes_sd -o ../../bin/prometheus github.com/prometheus/prometheus/cmd/prometheus
 
 # What a cluster needs before the first suite on real nodes. The operator and its agents are built with the race detector, and the suites look
 # for what it finds. On a cluster of your own the images of the probe and of the worker must be there already.
@@ -149,24 +149,17 @@ install: named-cluster build ## Install the operator into a cluster: make instal
 uninstall: named-cluster build ## Remove the operator: make uninstall KUBECONFIG=... (CRDS=delete for the CRDs, every swarm, task and pool as well)
 	@$(INSTALL) --remove --crds "$(or $(CRDS),keep)"
 
-# The demo plays on the development cluster, DEVCLUSTER_DATA or the default one, which comes up for it, or on the cluster that is named on the
+# The demo runs on the development cluster, DEVCLUSTER_DATA or the default one, which comes up for it, or on the cluster that is named on the
 # command line. Then DEMO_IMAGE, OPERATOR_IMAGE and AGENT_IMAGE say what its nodes can pull.
-DEMO_NAMED := $(filter command,$(origin KUBECONFIG))
-DEMO_CLUSTER = $(if $(DEMO_NAMED),$(abspath $(KUBECONFIG)),$$(bin/devcluster status | awk '/^kubeconfig/ {print $$2}'))
-DEMO_WHERE = $(if $(DEMO_NAMED),KUBECONFIG=$(KUBECONFIG),$(if $(DEVCLUSTER_DATA),DEVCLUSTER_DATA=$(DEVCLUSTER_DATA)))
-DEMO_KUBECTL = $(if $(DEMO_NAMED),bin/devcluster kubectl --kubeconfig=$(KUBECONFIG),$(strip $(DEMO_WHERE) bin/devcluster kubectl))
-DEMO = go -C tools run ./demo --root $(CURDIR) --kubeconfig "$(DEMO_CLUSTER)" --kubectl "$(DEMO_KUBECTL)" --down "$(strip make demo-down $(DEMO_WHERE))"
+RUN_DEMO = go -C tools run ./demo --root $(CURDIR) --version $(VERSION) --kubeconfig "$(if $(filter command,$(origin KUBECONFIG)),$(KUBECONFIG))"
 
 .PHONY: demo
 demo: ## See a swarm finish tasks: brings up what is missing (KUBECONFIG=... for a cluster of your own)
-	@$(if $(DEMO_NAMED),,bin/devcluster status >/dev/null 2>&1 || $(MAKE) --no-print-directory up)
-	@$(MAKE) --no-print-directory install KUBECONFIG="$(DEMO_CLUSTER)" | sed -u '/^bin.images.*sha256/d; /serverside-applied$$/d; /^$$/,$$d'
-	@$(if $(DEMO_IMAGE),,go -C tools run ./image --version $(VERSION) --platforms linux/$(ARCH) --services swarm-research >/dev/null)
-	@$(DEMO) --image "$(or $(DEMO_IMAGE),localhost/swarm-research:$(VERSION))" $(if $(DEMO_IMAGE),,--tarball bin/images/swarm-research-$(ARCH).tar) $(DEMO_FLAGS)
+	@$(RUN_DEMO) --image "$(DEMO_IMAGE)" $(DEMO_FLAGS)
 
 .PHONY: demo-down
 demo-down: ## Remove the demo: the development cluster, or with KUBECONFIG=... only what the demo made there
-	@$(if $(DEMO_NAMED),$(DEMO) --remove,bin/devcluster down)
+	@$(RUN_DEMO) --remove
 
 .PHONY: image
 image: ## Build the container images as tarballs into bin/images, without Docker
@@ -175,7 +168,7 @@ image: ## Build the container images as tarballs into bin/images, without Docker
 .PHONY: generate
 generate: manifests ## Generate deep copies and manifests from the API types
 	@$(CONTROLLER_GEN) object paths=./api/v1alpha1 paths=./examples/webapp/v1
-	@go -C tools/proto run . ../.. api/link/v1/link.proto api/link/v1/placement.proto
+	@go -C tools run ./proto .. api/link/v1/link.proto api/link/v1/placement.proto
 
 .PHONY: manifests
 manifests: ## Generate the CRDs, the reference of their fields, and the operator's roles

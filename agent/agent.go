@@ -110,11 +110,11 @@ func RunWith(ctx context.Context, config Config, handler Handler) error {
 	var logQueue *nonblocking.Queue
 	config.Log, logQueue = nonblocking.NewLogger(config.log())
 	defer logQueue.Close(flushTimeout)
-	journal, closeJournal, err := openJournal(config.Journal, config.Agent, config.Log)
+	journal, err := openJournal(config.Journal, config.Agent, config.Log)
 	if err != nil {
 		return err
 	}
-	defer closeJournal()
+	defer journal.close()
 	defer programOutput().Flush(flushTimeout)
 	process := rand.Text()
 	config.writeTerminationLog(process)

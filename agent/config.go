@@ -5,9 +5,10 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"strconv"
 	"strings"
 	"time"
+
+	"github.com/swarm-io/swarm-operator/internal/process/settings"
 )
 
 // exitFenced is the exit code of a process that could not stop its work in time.
@@ -48,42 +49,27 @@ type Config struct {
 
 // ConfigFromEnvironment reads the variables that the operator sets in an agent's pod, by os.Getenv or the like.
 func ConfigFromEnvironment(getenv func(string) string) (Config, error) {
-	getenvOr := func(name, fallback string) string {
-		if value := getenv(name); value != "" {
-			return value
-		}
-		return fallback
-	}
+	reader := settings.NewReader(getenv)
 	config := Config{
 		Namespace:  getenv("SWARM_NAMESPACE"),
 		Swarm:      getenv("SWARM_NAME"),
 		Agent:      getenv("SWARM_AGENT"),
 		ServerName: getenv("SWARM_LINK_SERVER_NAME"),
-		TokenFile:  getenvOr("SWARM_LINK_TOKEN_FILE", "/var/run/secrets/swarm.io/token"),
-		CAFile:     getenvOr("SWARM_LINK_CA_FILE", "/var/run/secrets/swarm.io/ca.crt"),
-		StateDir:   getenvOr("SWARM_STATE", "/var/lib/swarm"),
-		RuntimeDir: getenvOr("SWARM_RUNTIME_DIR", os.TempDir()),
+		TokenFile:  reader.Text("SWARM_LINK_TOKEN_FILE", "/var/run/secrets/swarm.io/token"),
+		CAFile:     reader.Text("SWARM_LINK_CA_FILE", "/var/run/secrets/swarm.io/ca.crt"),
+		StateDir:   reader.Text("SWARM_STATE", "/var/lib/swarm"),
+		RuntimeDir: reader.Text("SWARM_RUNTIME_DIR", os.TempDir()),
 		Journal:    getenv("SWARM_JOURNAL"),
 		Log:        slog.New(slog.NewJSONHandler(os.Stderr, nil)),
 
-		TerminationLog: getenvOr("SWARM_TERMINATION_LOG", "/dev/termination-log"),
+		TerminationLog: reader.Text("SWARM_TERMINATION_LOG", "/dev/termination-log"),
 	}
 	if addresses := getenv("SWARM_LINK_ADDRESS"); addresses != "" {
 		config.Addresses = strings.Split(addresses, ",")
 	}
-	var problems [2]error
-	config.Slots, problems[0] = parseNumber("SWARM_SLOTS", getenvOr("SWARM_SLOTS", "1"))
-	seconds, problem := parseNumber("SWARM_GRACE_SECONDS", getenvOr("SWARM_GRACE_SECONDS", "30"))
-	config.Grace, problems[1] = time.Duration(seconds)*time.Second, problem
-	return config, errors.Join(append(problems[:], config.validate())...)
-}
-
-func parseNumber(name, text string) (int, error) {
-	value, err := strconv.Atoi(text)
-	if err != nil {
-		return 0, fmt.Errorf("read environment: %s=%q is not a number", name, text)
-	}
-	return value, nil
+	config.Slots = reader.Number("SWARM_SLOTS", "1")
+	config.Grace = reader.Seconds("SWARM_GRACE_SECONDS", "30")
+	return config, errors.Join(reader.Err(), config.validate())
 }
 
 // validate reports all problems at once.

@@ -1,9 +1,7 @@
 package agent
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"strings"
@@ -19,8 +17,8 @@ const flushTimeout = time.Second
 // journal writes a line for each start and finish of an attempt, and for each acknowledgement of a result, as this agent saw them: evidence
 // that does not depend on what reached the operator.
 type journal struct {
-	writer io.Writer
-	agent  string
+	file  *nonblocking.Journal
+	agent string
 }
 
 type entry struct {
@@ -36,28 +34,23 @@ type entry struct {
 	Fenced  bool      `json:"fenced,omitempty"`
 }
 
-// openJournal opens the file, or nothing if it has no name. Entries that a volume does not accept in time are dropped and logged: a hanging
-// volume must not stop the agent.
-func openJournal(name, agent string, log *slog.Logger) (j *journal, closeFile func(), err error) {
+// openJournal opens the file, or nothing when there is no name.
+func openJournal(name, agent string, log *slog.Logger) (*journal, error) {
 	if name == "" {
-		return &journal{writer: io.Discard, agent: agent}, func() {}, nil
+		return &journal{agent: agent}, nil
 	}
 	file, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
-		return nil, nil, fmt.Errorf("open journal: %w", err)
+		return nil, fmt.Errorf("open journal: %w", err)
 	}
-	writer := nonblocking.NewWriter(file, 0, func(dropped int) {
-		log.Warn("dropped journal entries because the volume did not answer", "dropped", dropped)
-	})
-	return &journal{writer: writer, agent: agent}, func() {
-		writer.Close(flushTimeout)
-		_ = file.Close()
-	}, nil
+	return &journal{file: nonblocking.NewJournal(file, log), agent: agent}, nil
 }
+
+func (j *journal) close() { j.file.Close(flushTimeout) }
 
 // Started is called before the code starts.
 func (j *journal) Started(attempt *linkv1.Attempt) {
-	j.writeEntry(j.newEntry("start", attempt))
+	j.file.Append(j.newEntry("start", attempt))
 }
 
 // Finished is called when nothing of the attempt runs any more.
@@ -65,24 +58,17 @@ func (j *journal) Finished(attempt *linkv1.Attempt, outcome linkv1.Outcome, fenc
 	logged := j.newEntry("finish", attempt)
 	logged.Outcome = strings.ToLower(strings.TrimPrefix(outcome.String(), "OUTCOME_"))
 	logged.Fenced = fenced
-	j.writeEntry(logged)
+	j.file.Append(logged)
 }
 
 // Acknowledged is called when the operator has stored a result, so that the agent may drop it.
 func (j *journal) Acknowledged(attempt *linkv1.Attempt) {
-	j.writeEntry(j.newEntry("acknowledge", attempt))
+	j.file.Append(j.newEntry("acknowledge", attempt))
 }
 
 func (j *journal) newEntry(event string, attempt *linkv1.Attempt) entry {
 	return entry{
 		Time: time.Now(), Event: event, Agent: j.agent, Task: attempt.GetTask(), UID: attempt.GetTaskUid(),
 		Item: attempt.Item, Attempt: attempt.GetAttempt(), Epoch: attempt.GetEpoch(),
-	}
-}
-
-// writeEntry appends one line with one call, so that agents may share a file. A full disk must not stop the work.
-func (j *journal) writeEntry(logged entry) {
-	if encoded, err := json.Marshal(logged); err == nil {
-		_, _ = j.writer.Write(append(encoded, '\n'))
 	}
 }

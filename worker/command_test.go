@@ -28,7 +28,7 @@ func TestEachJobHasItsProgram(t *testing.T) {
 	if isAlive(b) {
 		t.Error("b outlives its worker")
 	}
-	if strings.Contains(w.output.String(), "theirs") {
+	if strings.Contains(string(w.output.Contents()), "theirs") {
 		t.Error("a job of another worker ran")
 	}
 }
@@ -114,7 +114,7 @@ func TestLinesStayWhole(t *testing.T) {
 		w.awaitOutput(t, "["+job+"] end\n")
 	}
 	counts := map[string]int{}
-	for text := range strings.Lines(w.output.String()) {
+	for text := range strings.Lines(string(w.output.Contents())) {
 		label, rest, _ := strings.Cut(strings.TrimSuffix(text, "\n"), " ")
 		job := strings.Trim(label, "[]")
 		switch {

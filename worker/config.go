@@ -6,9 +6,9 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"strconv"
 	"time"
 
+	"github.com/swarm-io/swarm-operator/internal/process/settings"
 	"github.com/swarm-io/swarm-operator/worker/lease"
 )
 
@@ -44,35 +44,19 @@ type Config struct {
 
 // ConfigFromEnvironment reads a worker's variables, by os.Getenv or the like.
 func ConfigFromEnvironment(getenv func(string) string) (Config, error) {
-	getenvOr := func(name, fallback string) string {
-		if value := getenv(name); value != "" {
-			return value
-		}
-		return fallback
-	}
+	reader := settings.NewReader(getenv)
 	config := Config{
 		Worker:      getenv("POD_NAME"),
 		PodUID:      getenv("POD_UID"),
-		File:        getenvOr("SWARM_CONFIG", defaultFile),
-		VersionFile: getenvOr("SWARM_CONFIG_VERSION_FILE", defaultVersionFile),
+		File:        reader.Text("SWARM_CONFIG", defaultFile),
+		VersionFile: reader.Text("SWARM_CONFIG_VERSION_FILE", defaultVersionFile),
 		Journal:     getenv("SWARM_JOURNAL"),
 		Log:         slog.New(slog.NewJSONHandler(os.Stderr, nil)),
 	}
-	var problems [3]error
-	config.Port, problems[0] = parseNumber("SWARM_PORT", getenvOr("SWARM_PORT", defaultPort))
-	seconds, problemErr := parseNumber("SWARM_GRACE_SECONDS", getenvOr("SWARM_GRACE_SECONDS", defaultGrace))
-	config.Grace, problems[1] = time.Duration(seconds)*time.Second, problemErr
-	seconds, problemErr = parseNumber("SWARM_LEASE_SECONDS", getenvOr("SWARM_LEASE_SECONDS", defaultLease))
-	config.Lease, problems[2] = time.Duration(seconds)*time.Second, problemErr
-	return config, errors.Join(append(problems[:], config.validate())...)
-}
-
-func parseNumber(name, text string) (int, error) {
-	value, err := strconv.Atoi(text)
-	if err != nil {
-		return 0, fmt.Errorf("read environment: %s=%q is not a number", name, text)
-	}
-	return value, nil
+	config.Port = reader.Number("SWARM_PORT", defaultPort)
+	config.Grace = reader.Seconds("SWARM_GRACE_SECONDS", defaultGrace)
+	config.Lease = reader.Seconds("SWARM_LEASE_SECONDS", defaultLease)
+	return config, errors.Join(reader.Err(), config.validate())
 }
 
 // validate reports all problems at once.

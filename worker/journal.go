@@ -1,9 +1,7 @@
 package worker
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"time"
 
@@ -13,7 +11,7 @@ import (
 // journal writes a line for each start, stop and acknowledgement, as this worker saw them: evidence that does not depend on what reached
 // the operator.
 type journal struct {
-	writer         io.Writer
+	file           *nonblocking.Journal
 	worker, podUID string
 }
 
@@ -28,27 +26,23 @@ type entry struct {
 	Error   string    `json:"error,omitempty"`
 }
 
-// openJournal opens the file, or nothing if it has no name. The first line, boot, records that everything this worker started before has
-// ended with its process. Entries that a volume does not accept in time are dropped and logged: a hanging volume must not stop the worker.
-func openJournal(config Config) (j *journal, closeFile func(), err error) {
-	j = &journal{writer: io.Discard, worker: config.Worker, podUID: config.PodUID}
+// openJournal opens the file, or nothing when there is no name. The first line, boot, records that what this worker had
+// started before has ended with its process.
+func openJournal(config Config) (*journal, error) {
+	j := &journal{worker: config.Worker, podUID: config.PodUID}
 	if config.Journal == "" {
-		return j, func() {}, nil
+		return j, nil
 	}
 	file, err := os.OpenFile(config.Journal, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
-		return nil, nil, fmt.Errorf("open journal: %w", err)
+		return nil, fmt.Errorf("open journal: %w", err)
 	}
-	writer := nonblocking.NewWriter(file, 0, func(dropped int) {
-		config.log().Warn("dropped journal entries because the volume did not answer", "dropped", dropped)
-	})
-	j.writer = writer
+	j.file = nonblocking.NewJournal(file, config.log())
 	j.writeEntry(entry{Event: "boot"})
-	return j, func() {
-		writer.Close(flushTimeout)
-		_ = file.Close()
-	}, nil
+	return j, nil
 }
+
+func (j *journal) close() { j.file.Close(flushTimeout) }
 
 // Started is called before the job starts.
 func (j *journal) Started(job string) { j.writeEntry(entry{Event: "start", Job: job}) }
@@ -67,10 +61,7 @@ func (j *journal) Acknowledged(version, config int64) {
 	j.writeEntry(entry{Event: "acknowledge", Version: &version, Config: &config})
 }
 
-// writeEntry appends one line with one call, so that workers may share a file. A full disk must not stop the work.
 func (j *journal) writeEntry(logged entry) {
 	logged.Time, logged.Worker, logged.PodUID = time.Now(), j.worker, j.podUID
-	if encoded, err := json.Marshal(logged); err == nil {
-		_, _ = j.writer.Write(append(encoded, '\n'))
-	}
+	j.file.Append(logged)
 }

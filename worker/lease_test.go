@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swarm-io/swarm-operator/internal/testkit/programtest"
 	"github.com/swarm-io/swarm-operator/worker"
 	"github.com/swarm-io/swarm-operator/worker/lease"
 )
@@ -73,7 +74,7 @@ func TestAWorkerWithALease(t *testing.T) {
 	first := w.awaitPIDs(t, "pids")[0]
 	leaseStore.setUnavailable(true)
 	lostAt := time.Now()
-	eventually(t, "it stops by itself", func() bool { return !isAlive(first) })
+	programtest.Eventually(t, "it stops by itself", func() bool { return !isAlive(first) })
 	if took := time.Since(lostAt); took > lease.TakeoverDelay(lease.MinDuration) {
 		t.Errorf("it took %s, and others may have its jobs after %s", took, lease.TakeoverDelay(lease.MinDuration))
 	}
@@ -81,7 +82,7 @@ func TestAWorkerWithALease(t *testing.T) {
 		t.Errorf("it says %s", health)
 	}
 	leaseStore.setUnavailable(false)
-	eventually(t, "it starts again", func() bool { return strings.Contains(w.get(t, "/internal/health"), `"running":1`) })
+	programtest.Eventually(t, "it starts again", func() bool { return strings.Contains(w.get(t, "/internal/health"), `"running":1`) })
 	if health := w.get(t, "/internal/health"); health != `{"status":"ok","jobs":1,"running":1}` {
 		t.Errorf("it says %s", health)
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swarm-io/swarm-operator/internal/testkit/programtest"
 	"github.com/swarm-io/swarm-operator/internal/testkit/stuck"
 	"github.com/swarm-io/swarm-operator/worker"
 	"github.com/swarm-io/swarm-operator/worker/lease"
@@ -35,7 +36,7 @@ func TestABlockedOutputDoesNotDelayTheFence(t *testing.T) {
 			out.Block(t)
 			leaseStore.setUnavailable(true)
 			left := time.Now()
-			eventually(t, "the program is gone", func() bool { return !isAlive(pid) })
+			programtest.Eventually(t, "the program is gone", func() bool { return !isAlive(pid) })
 			if took := time.Since(left); took > lease.TakeoverDelay(lease.MinDuration) {
 				t.Errorf("it took %s", took)
 			}

@@ -80,11 +80,11 @@ func RunWith(ctx context.Context, config Config, jobs Jobs) error {
 	var logQueue *nonblocking.Queue
 	config.Log, logQueue = nonblocking.NewLogger(config.log())
 	defer logQueue.Close(flushTimeout)
-	journal, closeJournal, err := openJournal(config)
+	journal, err := openJournal(config)
 	if err != nil {
 		return err
 	}
-	defer closeJournal()
+	defer journal.close()
 	statusHandler := status.NewHandler(config.Worker, config.PodUID)
 	listener, err := config.listen(ctx)
 	if err != nil {

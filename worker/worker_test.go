@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swarm-io/swarm-operator/internal/testkit/programtest"
 	"github.com/swarm-io/swarm-operator/worker"
 )
 
@@ -43,21 +44,21 @@ func TestWorkerFollowsItsPool(t *testing.T) {
 	w, jobs := newTestWorker(t), make(callRecorder)
 	w.start(t, jobs)
 	w.awaitVersion(t, 0)
-	eventually(t, "it says what it waits for", func() bool {
+	programtest.Eventually(t, "it says what it waits for", func() bool {
 		return strings.Contains(w.get(t, "/internal/health"), "no such file")
 	})
 	w.publish(t, 1, "a", "b")
 	jobs.await(t, "start a", "start b")
 	w.awaitVersion(t, 1)
 	w.replaceFile(t, w.config.File, "version: [")
-	eventually(t, "it says what is wrong", func() bool {
+	programtest.Eventually(t, "it says what is wrong", func() bool {
 		return strings.Contains(w.get(t, "/internal/health"), "keeping the last valid list")
 	})
 	w.awaitVersion(t, 1)
 	w.publish(t, 2, "b", "c")
 	jobs.await(t, "context of a ends", "start c", "stop a")
 	w.awaitVersion(t, 2)
-	eventually(t, "it is well", func() bool { return w.get(t, "/internal/health") == `{"status":"ok","jobs":2,"running":2}` })
+	programtest.Eventually(t, "it is well", func() bool { return w.get(t, "/internal/health") == `{"status":"ok","jobs":2,"running":2}` })
 
 	ended := make(chan error, 1)
 	go func() { ended <- w.stopWorker() }()
@@ -77,7 +78,7 @@ func TestRestartOnAStaleFile(t *testing.T) {
 	w.replaceFile(t, w.config.VersionFile, "4")
 	w.start(t, jobs)
 	w.awaitVersion(t, 3) // it has read the file by now, and starts nothing
-	eventually(t, "it says what it waits for", func() bool {
+	programtest.Eventually(t, "it says what it waits for", func() bool {
 		return strings.Contains(w.get(t, "/internal/health"), "the pod's annotation asks for 4")
 	})
 	w.publish(t, 4, "b")

@@ -17,6 +17,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/onsi/gomega/gbytes"
+
+	"github.com/swarm-io/swarm-operator/internal/testkit/programtest"
 	"github.com/swarm-io/swarm-operator/worker"
 )
 
@@ -24,7 +27,7 @@ import (
 type testWorker struct {
 	config     worker.Config
 	address    string
-	output     *safeBuffer
+	output     *gbytes.Buffer
 	swaps      int
 	aborted    bool // its process would have ended, so what the worker returns means nothing
 	stopWorker func() error
@@ -35,7 +38,7 @@ func newTestWorker(t *testing.T) *testWorker {
 	dir := t.TempDir()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
-	return &testWorker{address: listener.Addr().String(), output: &safeBuffer{}, config: worker.Config{
+	return &testWorker{address: listener.Addr().String(), output: gbytes.NewBuffer(), config: worker.Config{
 		Worker: "swarm-worker-0", PodUID: "u-1", Listener: listener, Grace: 100 * time.Millisecond,
 		File: filepath.Join(dir, "config", "config.yml"), VersionFile: filepath.Join(dir, "pod", "config-version"),
 		Journal: filepath.Join(dir, "journal"), Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
@@ -99,19 +102,6 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// eventually polls for things that happen outside of this process.
-func eventually(t *testing.T, description string, condition func() bool) {
-	t.Helper()
-	limit := time.After(30 * time.Second)
-	for ticker := time.NewTicker(5 * time.Millisecond); !condition(); {
-		select {
-		case <-ticker.C:
-		case <-limit:
-			t.Fatalf("not in time: %s", description)
-		}
-	}
-}
-
 // get returns an answer over HTTP.
 func (w *testWorker) get(t *testing.T, path string) string {
 	t.Helper()
@@ -127,19 +117,19 @@ func (w *testWorker) get(t *testing.T, path string) string {
 func (w *testWorker) awaitVersion(t *testing.T, version int) {
 	t.Helper()
 	want := fmt.Sprintf(`{"worker":"swarm-worker-0","podUID":"u-1","version":%d,"config":%d}`, version, version)
-	eventually(t, want, func() bool { return w.get(t, "/internal/version") == want })
+	programtest.Eventually(t, want, func() bool { return w.get(t, "/internal/version") == want })
 }
 
 func (w *testWorker) awaitOutput(t *testing.T, part string) {
 	t.Helper()
-	eventually(t, "output "+part, func() bool { return strings.Contains(w.output.String(), part) })
+	programtest.Eventually(t, "output "+part, func() bool { return strings.Contains(string(w.output.Contents()), part) })
 }
 
 // awaitPIDs waits for a file of process numbers that a script writes.
 func (w *testWorker) awaitPIDs(t *testing.T, name string) []int {
 	t.Helper()
 	var content []byte
-	eventually(t, "file "+name, func() bool {
+	programtest.Eventually(t, "file "+name, func() bool {
 		content, _ = os.ReadFile(filepath.Join(w.dir(), name))
 		return strings.HasSuffix(string(content), "\n")
 	})
@@ -186,22 +176,4 @@ func (w *testWorker) readJournal(t *testing.T) []string {
 		lines = append(lines, strings.TrimSpace(sentence))
 	}
 	return lines
-}
-
-// safeBuffer is a buffer for several writers.
-type safeBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (o *safeBuffer) Write(text []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.Write(text)
-}
-
-func (o *safeBuffer) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
 }

@@ -7,17 +7,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 
 	"github.com/swarm-io/swarm-operator/agent"
-	"github.com/swarm-io/swarm-operator/internal/process/processgroup"
-)
-
-const (
-	exitFailed = 1
-	exitUsage  = 64
+	"github.com/swarm-io/swarm-operator/internal/process/entrypoint"
 )
 
 const usage = `usage:
@@ -26,61 +19,38 @@ const usage = `usage:
   swarm-agent version                            print the version
 `
 
+var program = entrypoint.Program{Name: "swarm-agent", Usage: usage}
+
 // Main runs the program and returns its exit code. The arguments are those after the program's name.
 func Main(version string, arguments []string, stdout, stderr io.Writer) int {
 	if len(arguments) == 0 {
-		return printUsage(stderr)
+		return program.PrintUsage(stderr)
 	}
 	switch first, remaining := arguments[0], len(arguments)-1; {
 	case first == "version" && remaining == 0:
 		_, err := fmt.Fprintln(stdout, version)
-		return report(err, stderr)
+		return program.Report(err, stderr)
 	case first == "copy" && remaining == 1:
-		return report(copySelf(arguments[1]), stderr)
+		return program.Report(copySelf(arguments[1]), stderr)
 	case first == "version", first == "copy", first != "--" && strings.HasPrefix(first, "-"):
-		return printUsage(stderr)
+		return program.PrintUsage(stderr)
 	}
-	return run(version, trimRunPrefix(arguments), stderr)
-}
-
-// trimRunPrefix returns the command after "run" and "--".
-func trimRunPrefix(arguments []string) []string {
-	for _, word := range []string{"run", "--"} {
-		if len(arguments) > 0 && arguments[0] == word {
-			arguments = arguments[1:]
-		}
-	}
-	return arguments
+	return run(version, entrypoint.TrimRunPrefix(arguments), stderr)
 }
 
 func run(version string, command []string, stderr io.Writer) int {
 	if len(command) == 0 {
-		return printUsage(stderr)
+		return program.PrintUsage(stderr)
 	}
 	config, err := agent.ConfigFromEnvironment(os.Getenv)
 	if err != nil {
-		return report(err, stderr)
+		return program.Report(err, stderr)
 	}
 	config.Version = version
 	handler, err := agent.Command(config.RuntimeDir, command...)
 	if err != nil {
-		return report(err, stderr)
+		return program.Report(err, stderr)
 	}
-	processgroup.ReapOrphans() // all children of this process are programs of attempts, or orphans of theirs
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	defer stop()
-	return report(agent.RunWith(ctx, config, handler), stderr)
-}
-
-func printUsage(stderr io.Writer) int {
-	_, _ = io.WriteString(stderr, usage)
-	return exitUsage
-}
-
-func report(err error, stderr io.Writer) int {
-	if err == nil {
-		return 0
-	}
-	_, _ = fmt.Fprintln(stderr, "swarm-agent:", err)
-	return exitFailed
+	err = entrypoint.RunUntilSignal(func(ctx context.Context) error { return agent.RunWith(ctx, config, handler) })
+	return program.Report(err, stderr)
 }

@@ -2,16 +2,17 @@ package program
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/swarm-io/swarm-operator/internal/link"
 	"github.com/swarm-io/swarm-operator/internal/link/linktest"
+	"github.com/swarm-io/swarm-operator/internal/testkit/programtest"
 )
 
 // The test binary is the program when its environment says so: real processes, as in a pod.
@@ -23,30 +24,20 @@ func TestMain(m *testing.M) {
 }
 
 func TestArguments(t *testing.T) {
-	for _, c := range []struct {
-		arguments string
-		code      int
-		stdout    string
-		stderr    string
-	}{
-		{"version", 0, "v1.2.3\n", ""},
-		{"", 64, "", "usage"},
-		{"run", 64, "", "usage"},
-		{"run --", 64, "", "usage"},
-		{"--help", 64, "", "usage"},
-		{"copy", 64, "", "usage"},
-		{"copy /nonexistent/agent", 1, "", "copy this program to /nonexistent/agent"},
-		{"run -- /bin/true", 1, "", "SWARM_AGENT is not set"},
-		{"/bin/true", 1, "", "SWARM_NAMESPACE is not set"},
-	} {
-		t.Run(c.arguments, func(t *testing.T) {
-			var stdout, stderr bytes.Buffer
-			code := Main("v1.2.3", strings.Fields(c.arguments), &stdout, &stderr)
-			if code != c.code || stdout.String() != c.stdout || !strings.Contains(stderr.String(), c.stderr) {
-				t.Errorf("code %d, stdout %q, stderr %q", code, &stdout, &stderr)
-			}
-		})
-	}
+	expect := programtest.Expect
+	programtest.CheckCalls(t, func(arguments []string, stdout, stderr io.Writer) int {
+		return Main("v1.2.3", arguments, stdout, stderr)
+	},
+		expect("version", 0, "v1.2.3\n", ""),
+		expect("", 64, "", "usage"),
+		expect("run", 64, "", "usage"),
+		expect("run --", 64, "", "usage"),
+		expect("--help", 64, "", "usage"),
+		expect("copy", 64, "", "usage"),
+		expect("copy /nonexistent/agent", 1, "", "copy this program to /nonexistent/agent"),
+		expect("run -- /bin/true", 1, "", "SWARM_AGENT is not set"),
+		expect("/bin/true", 1, "", "SWARM_NAMESPACE is not set"),
+	)
 }
 
 func TestCopyMakesAProgram(t *testing.T) {
@@ -105,18 +96,14 @@ func TestProgramDiesWithTheAgent(t *testing.T) {
 	}
 	var pid int
 	linktest.Eventually(t, "the program runs", func() bool {
-		content, _ := os.ReadFile(filepath.Join(state, "pid"))
-		pid, _ = strconv.Atoi(strings.TrimSpace(string(content)))
+		pid = programtest.ReadPID(filepath.Join(state, "pid"))
 		return pid > 0 && syscall.Kill(pid, 0) == nil
 	})
 	if err := process.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = process.Wait()
-	linktest.Eventually(t, "the program is gone", func() bool {
-		stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-		return err != nil || strings.Contains(string(stat), ") Z ")
-	})
+	linktest.Eventually(t, "the program is gone", func() bool { return programtest.IsGone(pid) })
 }
 
 // A deleted pod gets SIGTERM: the work is handed back and the process exits with success.

@@ -74,12 +74,7 @@ func TestBundleIsPublishedThroughoutARotation(t *testing.T) {
 
 func TestFailedWriteOfTheBundle(t *testing.T) {
 	configMaps := schema.GroupResource{Resource: "configmaps"}
-	for _, c := range []struct {
-		reason string
-		answer error
-		again  time.Duration
-		told   bool
-	}{
+	for _, c := range []failedWrite{
 		{"another leader was first", apierrors.NewAlreadyExists(configMaps, ConfigMapName), time.Second, false},
 		{"another client wrote in between", apierrors.NewConflict(configMaps, ConfigMapName, errors.New("stale")), time.Second, false},
 		{"we lead no more", kit.ErrNotLeading, time.Hour, false},
@@ -95,10 +90,7 @@ func TestFailedWriteOfTheBundle(t *testing.T) {
 					return inner.Create(ctx, object, options...)
 				},
 			})
-			result, err := d.Reconcile(t.Context(), d.requests()[0])
-			if (err != nil) != c.told || result.RequeueAfter != c.again {
-				t.Errorf("again after %s: %v", result.RequeueAfter, err)
-			}
+			d.expectOutcome(t, c)
 			if d.secret(t).Data[servingKey] == nil {
 				t.Error("the Secret has to wait for the ConfigMap")
 			}

@@ -85,14 +85,25 @@ func TestLeaderKeepsTheSecret(t *testing.T) {
 	}
 }
 
+// A failedWrite is how the API server answers a write, when the reconciler then tries again, and whether it returns the error.
+type failedWrite struct {
+	reason string
+	answer error
+	again  time.Duration
+	told   bool
+}
+
+func (d *reconcilerHarness) expectOutcome(t *testing.T, c failedWrite) {
+	t.Helper()
+	result, err := d.Reconcile(t.Context(), d.requests()[0])
+	if (err != nil) != c.told || result.RequeueAfter != c.again {
+		t.Errorf("again after %s: %v", result.RequeueAfter, err)
+	}
+}
+
 func TestFailedWriteOfTheSecret(t *testing.T) {
 	secrets := schema.GroupResource{Resource: "secrets"}
-	for _, c := range []struct {
-		reason string
-		answer error
-		again  time.Duration
-		told   bool
-	}{
+	for _, c := range []failedWrite{
 		{"another leader was first", apierrors.NewAlreadyExists(secrets, SecretName), time.Second, false},
 		{"another client wrote in between", apierrors.NewConflict(secrets, SecretName, errors.New("stale")), time.Second, false},
 		{"we lead no more", kit.ErrNotLeading, 0, false},
@@ -104,10 +115,7 @@ func TestFailedWriteOfTheSecret(t *testing.T) {
 			d.client = interceptor.NewClient(d.cluster, interceptor.Funcs{
 				Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return c.answer },
 			})
-			result, err := d.Reconcile(t.Context(), d.requests()[0])
-			if (err != nil) != c.told || result.RequeueAfter != c.again {
-				t.Errorf("again after %s: %v", result.RequeueAfter, err)
-			}
+			d.expectOutcome(t, c)
 		})
 	}
 }
@@ -237,5 +245,24 @@ func TestFirstReconcileNeedsNoEvent(t *testing.T) {
 	}
 	if request, _ := queue.Get(); request.NamespacedName != d.key() {
 		t.Errorf("queued %v", request)
+	}
+}
+
+// A Secret that cannot be read may exist: another CA would cut all agents off.
+func TestSecretThatCannotBeReadIsNotReplaced(t *testing.T) {
+	d := newReconcilerHarness()
+	d.reconcile(t)
+	before := d.secret(t)
+	refused := apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, SecretName, errors.New("no rule"))
+	d.client = interceptor.NewClient(d.cluster, interceptor.Funcs{
+		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+			return refused
+		},
+	})
+	if _, err := d.Reconcile(t.Context(), d.requests()[0]); !apierrors.IsForbidden(err) {
+		t.Errorf("got %v", err)
+	}
+	if after := d.secret(t); after.ResourceVersion != before.ResourceVersion {
+		t.Error("the Secret was written")
 	}
 }

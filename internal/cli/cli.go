@@ -26,6 +26,29 @@ const (
 	exitUsage = 2
 )
 
+// Program is the program, with the clock and the cluster that it uses.
+type Program struct {
+	genericiooptions.IOStreams
+
+	Build   Build
+	Connect func() (client.Client, error) // nil: as the flags and the kubeconfig say
+	Now     func() time.Time
+}
+
+// Main runs the program and returns the exit code.
+func Main(ctx context.Context, arguments []string, build Build, streams genericiooptions.IOStreams) int {
+	return Program{IOStreams: streams, Build: build, Now: time.Now}.Run(ctx, arguments)
+}
+
+// Run runs the program and returns the exit code.
+func (p Program) Run(ctx context.Context, arguments []string) int {
+	s := &session{IOStreams: p.IOStreams, flags: genericclioptions.NewConfigFlags(true), build: p.Build, dial: p.Connect, now: p.Now}
+	if s.dial == nil {
+		s.dial = s.connect
+	}
+	return s.run(ctx, arguments)
+}
+
 // session is one run of the program.
 type session struct {
 	genericiooptions.IOStreams
@@ -33,13 +56,6 @@ type session struct {
 	build Build
 	dial  func() (client.Client, error)
 	now   func() time.Time
-}
-
-// Main runs the program and returns the exit code.
-func Main(ctx context.Context, arguments []string, build Build, streams genericiooptions.IOStreams) int {
-	s := &session{IOStreams: streams, flags: genericclioptions.NewConfigFlags(true), build: build, now: time.Now}
-	s.dial = s.connect
-	return s.run(ctx, arguments)
 }
 
 func (s *session) run(ctx context.Context, arguments []string) int {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 	appsv1 "k8s.io/api/apps/v1"
@@ -15,8 +16,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/spread/plan"
 	"github.com/swarm-io/swarm-operator/internal/spread/snapshot"
-	"github.com/swarm-io/swarm-operator/internal/spread/split"
+	"github.com/swarm-io/swarm-operator/internal/spread/state"
 	workloads "github.com/swarm-io/swarm-operator/internal/workload"
 )
 
@@ -49,19 +51,19 @@ func (f *spreadFlags) settings() (snapshot.Settings, error) {
 type clusterState struct {
 	cluster
 
+	reader      state.Reader
 	settings    snapshot.Settings
 	workloads   []workloads.Workload
 	pods        map[workloads.Key][]*corev1.Pod
-	nodes       map[string]snapshot.Node
+	nodes       state.Nodes
 	nodeObjects map[string]*corev1.Node
 	budgets     map[string][]*policyv1.PodDisruptionBudget
 }
 
 // readState reads everything at once, of one namespace or, with "", of all.
-func (c cluster) readState(ctx context.Context, settings snapshot.Settings, namespace string) (*clusterState, error) {
-	deployments, statefulSets, pods := &appsv1.DeploymentList{}, &appsv1.StatefulSetList{}, &corev1.PodList{}
-	budgets, nodes := &policyv1.PodDisruptionBudgetList{}, &corev1.NodeList{}
-	for _, list := range []client.ObjectList{deployments, statefulSets, pods, budgets} {
+func (c cluster) readState(ctx context.Context, settings snapshot.Settings, namespace string, now time.Time) (*clusterState, error) {
+	deployments, statefulSets, pods, nodes := &appsv1.DeploymentList{}, &appsv1.StatefulSetList{}, &corev1.PodList{}, &corev1.NodeList{}
+	for _, list := range []client.ObjectList{deployments, statefulSets, pods} {
 		if err := c.List(ctx, list, client.InNamespace(namespace)); err != nil {
 			return nil, fmt.Errorf("list %s: %w", plural(list), err)
 		}
@@ -69,19 +71,23 @@ func (c cluster) readState(ctx context.Context, settings snapshot.Settings, name
 	if err := c.List(ctx, nodes); err != nil {
 		return nil, fmt.Errorf("list nodes: %w", err)
 	}
-	state := &clusterState{
-		cluster: c, settings: settings,
-		pods: map[workloads.Key][]*corev1.Pod{}, nodes: map[string]snapshot.Node{}, nodeObjects: map[string]*corev1.Node{},
+	s := &clusterState{
+		cluster: c, settings: settings, reader: state.Reader{Reader: c, Settings: settings, Windows: map[string]string{}},
+		pods: map[workloads.Key][]*corev1.Pod{}, nodes: state.NewNodes(settings, nodes.Items, now), nodeObjects: map[string]*corev1.Node{},
 		budgets: map[string][]*policyv1.PodDisruptionBudget{},
 	}
+	budgets, err := s.reader.Budgets(ctx, namespace)
+	if err != nil {
+		return nil, err
+	}
 	for n := range deployments.Items {
-		state.workloads = append(state.workloads, workloads.Deployment(&deployments.Items[n]))
+		s.workloads = append(s.workloads, workloads.Deployment(&deployments.Items[n]))
 	}
 	for n := range statefulSets.Items {
-		state.workloads = append(state.workloads, workloads.StatefulSet(&statefulSets.Items[n]))
+		s.workloads = append(s.workloads, workloads.StatefulSet(&statefulSets.Items[n]))
 	}
-	state.index(pods.Items, budgets.Items, nodes.Items)
-	return state, nil
+	s.index(pods.Items, budgets, nodes.Items)
+	return s, nil
 }
 
 func plural(list client.ObjectList) string {
@@ -89,52 +95,29 @@ func plural(list client.ObjectList) string {
 }
 
 // index indexes what was read.
-func (s *clusterState) index(pods []corev1.Pod, budgets []policyv1.PodDisruptionBudget, nodes []corev1.Node) {
+func (s *clusterState) index(pods []corev1.Pod, budgets []*policyv1.PodDisruptionBudget, nodes []corev1.Node) {
 	for n := range pods {
 		if owner, ok := workloads.OwnerOf(&pods[n]); ok {
 			s.pods[owner] = append(s.pods[owner], &pods[n])
 		}
 	}
-	for n := range budgets {
-		s.budgets[budgets[n].Namespace] = append(s.budgets[budgets[n].Namespace], &budgets[n])
+	for _, budget := range budgets {
+		s.budgets[budget.Namespace] = append(s.budgets[budget.Namespace], budget)
 	}
 	for n := range nodes {
-		s.nodes[nodes[n].Name], s.nodeObjects[nodes[n].Name] = s.settings.Node(&nodes[n]), &nodes[n]
+		s.nodeObjects[nodes[n].Name] = &nodes[n]
 	}
 	slices.SortFunc(s.workloads, func(a, b workloads.Workload) int {
 		return cmp.Or(cmp.Compare(a.Key.Namespace, b.Key.Namespace), cmp.Compare(a.Key.Kind, b.Key.Kind), cmp.Compare(a.Key.Name, b.Key.Name))
 	})
 }
 
-// snapshot converts a workload for the engine. It lacks what only the operator remembers.
-func (s *clusterState) snapshot(ctx context.Context, workload workloads.Workload, policy snapshot.Spec, session *session) (split.Snapshot,
-	error) {
-	return s.settings.Snapshot(snapshot.Objects{
-		Workload: workload, Spec: policy, Pods: s.pods[workload.Key], Nodes: s.nodes, Budgets: s.budgets[workload.Key.Namespace],
-		Volumes: func(pod *corev1.Pod) ([]*corev1.PersistentVolume, error) { return s.volumes(ctx, pod) }, Now: session.now(),
-	})
-}
-
-// volumes returns those that the claims of a pod are bound to.
-func (s *clusterState) volumes(ctx context.Context, pod *corev1.Pod) ([]*corev1.PersistentVolume, error) {
-	var all []*corev1.PersistentVolume
-	for _, podVolume := range pod.Spec.Volumes {
-		if podVolume.PersistentVolumeClaim == nil {
-			continue
-		}
-		claim, volume := &corev1.PersistentVolumeClaim{}, &corev1.PersistentVolume{}
-		if err := s.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: podVolume.PersistentVolumeClaim.ClaimName}, claim); err != nil {
-			return nil, fmt.Errorf("read the claim of pod %q: %w", pod.Name, err)
-		}
-		if claim.Spec.VolumeName == "" {
-			continue
-		}
-		if err := s.Get(ctx, client.ObjectKey{Name: claim.Spec.VolumeName}, volume); err != nil {
-			return nil, fmt.Errorf("read the volume of pod %q: %w", pod.Name, err)
-		}
-		all = append(all, volume)
-	}
-	return all, nil
+// planInput reads what the plan of a workload depends on, as an operator that has just started and whose admission sees every pod.
+func (s *clusterState) planInput(ctx context.Context, workload workloads.Workload, spec snapshot.Spec, now time.Time) (plan.Input, error) {
+	return s.reader.Input(ctx, snapshot.Objects{
+		Workload: workload, Spec: spec, Pods: s.pods[workload.Key], Nodes: s.nodes.ByName, Budgets: s.budgets[workload.Key.Namespace],
+		History: s.nodes.History(), Now: now,
+	}, plan.Admission{Covered: true})
 }
 
 // findWorkload finds the workload of an argument such as deployment/web or sts/db.

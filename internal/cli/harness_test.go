@@ -3,7 +3,6 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"os"
 	"strings"
@@ -15,7 +14,6 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -23,9 +21,8 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/pool/assign"
 	"github.com/swarm-io/swarm-operator/internal/pool/codec"
+	"github.com/swarm-io/swarm-operator/internal/testkit/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 // testTime is the time of the tests.
 var testTime = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -53,16 +50,15 @@ func newCLIHarness(t *testing.T, objects ...client.Object) *cliHarness {
 func (w *cliHarness) run(line string) (code int, out, errOut string) {
 	w.t.Helper()
 	var stdout, stderr bytes.Buffer
-	s := &session{
-		IOStreams: genericiooptions.IOStreams{Out: &stdout, ErrOut: &stderr}, flags: genericclioptions.NewConfigFlags(true),
-		build: Build{"v1", "abc", "today"}, now: func() time.Time { return testTime },
-		dial: func() (client.Client, error) { return w.api, nil },
+	program := Program{
+		IOStreams: genericiooptions.IOStreams{Out: &stdout, ErrOut: &stderr}, Build: Build{"v1", "abc", "today"},
+		Connect: func() (client.Client, error) { return w.api, nil }, Now: func() time.Time { return testTime },
 	}
 	arguments := strings.Fields(line)
 	if strings.HasSuffix(line, " ") { // the shell waits for a completion
 		arguments = append(arguments, "")
 	}
-	code = s.run(w.t.Context(), arguments)
+	code = program.Run(w.t.Context(), arguments)
 	return code, stdout.String(), stderr.String()
 }
 
@@ -79,19 +75,7 @@ func (w *cliHarness) mustRun(line string) string {
 // compare compares text with a golden file.
 func compare(t *testing.T, name, got string) {
 	t.Helper()
-	file := "testdata/" + name
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s differs, see it with -update:\n%s", file, got)
-	}
+	golden.Compare(t, "testdata/"+name, got)
 }
 
 // mustDecode decodes an answer.

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/spread/plan"
 	spreadsnapshot "github.com/swarm-io/swarm-operator/internal/spread/snapshot"
 	"github.com/swarm-io/swarm-operator/internal/spread/split"
 	workloads "github.com/swarm-io/swarm-operator/internal/workload"
@@ -34,7 +35,7 @@ func (s *session) planSpreadCommand() *cobra.Command {
 		Use: "spread WORKLOAD", Short: "Show which pods of a workload would move between spot and on-demand nodes",
 		Long: `Show which pods of a workload would move between spot and on-demand nodes, without moving them.
 
-The plan is computed step by step by the operator's own engine, as if every replacement became Ready where it belongs. Nothing is written.
+It plans as the operator does, step by step, and takes every replacement for Ready where it belongs. Nothing is written.
 Without flags it shows what the operator is about to do.`,
 		Example: `  kubectl swarm plan spread deployment/web
   kubectl swarm plan spread web --spot-percentage 80 --min-on-demand 2
@@ -77,7 +78,8 @@ func (s *session) planSpread(ctx context.Context, name string, settings spreadsn
 	if err != nil {
 		return err
 	}
-	state, err := at.readState(ctx, settings, at.namespace)
+	now := s.now()
+	state, err := at.readState(ctx, settings, at.namespace, now)
 	if err != nil {
 		return err
 	}
@@ -92,21 +94,21 @@ func (s *session) planSpread(ctx context.Context, name string, settings spreadsn
 	if err != nil {
 		return fmt.Errorf("plan %s: %w", name, err)
 	}
-	snapshot, err := state.snapshot(ctx, workload, policy, s)
+	input, err := state.planInput(ctx, workload, policy, now)
 	if err != nil {
 		return err
 	}
-	if change.replicas >= 0 {
-		snapshot.Pods = scalePods(snapshot)
+	if change.replicas >= 0 && input.Snapshot.Policy != nil {
+		input.Snapshot.Pods = scalePods(input.Snapshot)
 	}
-	return s.printSpreadPlan(simulate(workload, snapshot), output)
+	return s.printSpreadPlan(simulate(workload, input), output)
 }
 
 // apply returns what a workload would ask for after the change.
 func (c spreadChange) apply(settings spreadsnapshot.Settings, workload workloads.Workload) (spreadsnapshot.Spec, error) {
 	current, floor, share := settings.Spec(workload), c.minOnDemand, c.spotPart
 	switch changed := floor != "" || share != ""; {
-	case !changed && current.Problem != "":
+	case !changed && current.Problem != "" && current.Policy == nil:
 		return current, fmt.Errorf("its setting is invalid: %s", current.Problem)
 	case !changed && current.Policy == nil:
 		return current, errors.New("it is not spread: say how it should be, with --spot-percentage or --min-on-demand")
@@ -170,6 +172,7 @@ type spreadPlan struct {
 	Actual   string       `json:"actual"`
 	Status   split.Status `json:"status"`
 	Reason   string       `json:"reason"`
+	Problem  string       `json:"problem,omitempty"`
 	Steps    [][]podMove  `json:"steps"`
 }
 
@@ -183,34 +186,44 @@ type podMove struct {
 	Reason string      `json:"reason"`
 }
 
-// maxSteps bounds the simulation, should it not end by itself.
-const maxSteps = 1000
+// Bounds of the simulation, should it not end by itself: windows open and close forever.
+const (
+	maxSteps = 1000
+	maxWaits = 100 // in a row
+)
 
-// simulate plays the engine's moves until it makes none.
-func simulate(workload workloads.Workload, snapshot split.Snapshot) spreadPlan {
-	first := split.Decide(snapshot)
-	plan := spreadPlan{
-		Workload: workload.Key.String(), Replicas: snapshot.Replicas, Policy: snapshot.Policy.String(),
-		Wanted: first.Desired.String(), Actual: first.Current.String(), Status: first.Status, Reason: first.Reason, Steps: [][]podMove{},
-	}
-	for decision := first; len(plan.Steps) < maxSteps; decision = split.Decide(snapshot) {
-		if len(decision.Moves) > 0 {
-			plan.Steps = append(plan.Steps, newPodMoves(decision.Moves))
-			snapshot.Pods = movePods(snapshot, decision.Moves)
-		} else if !snapshot.Now.Before(decision.RecheckAt) {
-			return plan
+// simulate carries out one plan after the other until nothing is left to do.
+func simulate(workload workloads.Workload, input plan.Input) spreadPlan {
+	now := input.Snapshot.Now
+	current := plan.New(input, now)
+	result := newSpreadPlan(workload, current)
+	for waits := 0; len(result.Steps) < maxSteps && waits < maxWaits; current = plan.New(input, now) {
+		input.Remember(current)
+		switch {
+		case len(current.Moves) > 0:
+			result.Steps, waits = append(result.Steps, newPodMoves(current.Moves)), 0
+			input.Snapshot.Pods, input.Snapshot.LastMove = movePods(input.Snapshot.Pods, current.Moves, now), now
+			now = now.Add(input.Snapshot.Cooldown + time.Second)
+		case !current.RecheckAt.After(now):
+			return result
+		default:
+			now, waits = current.RecheckAt, waits+1
 		}
-		snapshot.Now = nextTime(snapshot, decision)
 	}
-	return plan
+	return result
 }
 
-// nextTime returns when the engine decides next: after the cooldown, or when it wants to.
-func nextTime(snapshot split.Snapshot, decision split.Decision) time.Time {
-	if len(decision.Moves) > 0 {
-		return snapshot.Now.Add(snapshot.Cooldown + time.Second)
+// newSpreadPlan returns a plan without steps.
+func newSpreadPlan(workload workloads.Workload, first plan.Plan) spreadPlan {
+	result := spreadPlan{
+		Workload: workload.Key.String(), Replicas: workload.Replicas, Wanted: first.Decision.Desired.String(),
+		Actual: first.Decision.Current.String(), Status: first.Decision.Status, Reason: first.Decision.Reason, Problem: first.Problem,
+		Steps: [][]podMove{},
 	}
-	return decision.RecheckAt.Add(time.Second)
+	if first.Policy != nil {
+		result.Policy = first.Policy.String()
+	}
+	return result
 }
 
 func newPodMoves(moves []split.Move) []podMove {
@@ -222,12 +235,12 @@ func newPodMoves(moves []split.Move) []podMove {
 }
 
 // movePods returns the pods after their replacements have come up where they belong.
-func movePods(snapshot split.Snapshot, moves []split.Move) []split.Pod {
-	pods := slices.Clone(snapshot.Pods)
+func movePods(pods []split.Pod, moves []split.Move, now time.Time) []split.Pod {
+	pods = slices.Clone(pods)
 	for _, move := range moves {
 		at := slices.IndexFunc(pods, func(pod split.Pod) bool { return pod.Name == move.Pod })
 		pods[at] = split.Pod{Name: move.Pod, Number: move.Number, TemplateHash: pods[at].TemplateHash, AssignedClass: move.To, NodeClass: move.To,
-			Phase: split.Ready, Created: snapshot.Now}
+			Phase: split.Ready, Created: now}
 	}
 	return pods
 }
@@ -243,6 +256,9 @@ func (s *session) printSpreadPlan(plan spreadPlan, output *outputFlag) error {
 	p.line("%s, %s, %s", plan.Workload, count(plan.Replicas, "replica"), plan.Policy)
 	p.line("wanted %s, actual %s: %s to move", plan.Wanted, plan.Actual, count(total, "pod"))
 	p.line("now %s: %s", plan.Status, plan.Reason)
+	if plan.Problem != "" {
+		p.line("to correct: %s", plan.Problem)
+	}
 	for n, step := range plan.Steps {
 		p.line("\nstep %d", n+1)
 		var rows [][]cell

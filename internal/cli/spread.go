@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	spreadplan "github.com/swarm-io/swarm-operator/internal/spread/plan"
 	spreadsnapshot "github.com/swarm-io/swarm-operator/internal/spread/snapshot"
 	"github.com/swarm-io/swarm-operator/internal/spread/split"
 	workloads "github.com/swarm-io/swarm-operator/internal/workload"
@@ -73,7 +74,7 @@ func (s *session) spread(ctx context.Context, names []string, q spreadQuery, out
 	if q.allNamespaces {
 		namespace = metav1.NamespaceAll
 	}
-	state, err := at.readState(ctx, q.settings, namespace)
+	state, err := at.readState(ctx, q.settings, namespace, s.now())
 	if err != nil {
 		return err
 	}
@@ -86,11 +87,11 @@ func (s *session) spread(ctx context.Context, names []string, q spreadQuery, out
 		if !policy.Managed() {
 			continue
 		}
-		snapshot, err := state.snapshot(ctx, workload, policy, s)
+		input, err := state.planInput(ctx, workload, policy, s.now())
 		if err != nil {
 			return err
 		}
-		rows = append(rows, state.newSpreadRow(workload, policy, split.Decide(snapshot), q.prices))
+		rows = append(rows, state.newSpreadRow(workload, policy, spreadplan.New(input, s.now()).Decision, q.prices))
 	}
 	return s.showSpread(rows, state, q, output)
 }
@@ -204,7 +205,7 @@ func spreadColor(status string) color {
 // printLabelProblems prints inconsistencies of node labels.
 func (s *clusterState) printLabelProblems(out printer) {
 	problems := map[spreadsnapshot.LabelProblem]int{}
-	for _, node := range s.nodes {
+	for _, node := range s.nodes.ByName {
 		problems[node.LabelProblem]++
 	}
 	if n := problems[spreadsnapshot.Unlabelled]; n > 0 {

@@ -130,6 +130,22 @@ func TestBudgetIsInThePlan(t *testing.T) {
 	}
 }
 
+func TestPlanConsidersWindowsAndTheLastValidSetting(t *testing.T) {
+	closed := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", Annotations: map[string]string{
+		"swarm.io/disruption-windows": "0 13 * * * for 2h"}}}
+	late := spreadDeployment("late", map[string]string{"spread": "enabled", "spot-percentage": "abc",
+		"spread-settings": "min-on-demand:0,spot-percentage:100"}, "d")
+	w := newSpreadHarness(t, append(late, closed)...)
+	for line, want := range map[string]string{
+		"plan spread web":  "now Rebalancing: waiting: the disruption windows are closed until 2026-03-01T13:00:00Z\n\nstep 1\n",
+		"plan spread late": "now Invalid: the last valid setting stays: at least 0 on-demand, 100% spot\nto correct: spot-percentage is \"abc\"",
+	} {
+		if out := w.mustRun(line); !strings.Contains(out, want) {
+			t.Errorf("%s: %s", line, out)
+		}
+	}
+}
+
 func TestSpreadUsageErrors(t *testing.T) {
 	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "api"}}
 	picky := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "picky"}}

@@ -3,8 +3,9 @@ package httpapi
 import (
 	"crypto/sha256"
 	"fmt"
-	"sync"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/cache"
 )
 
 const (
@@ -24,53 +25,23 @@ func newCacheKey(parts ...string) cacheKey {
 	return cacheKey(hash.Sum(nil))
 }
 
-// An authCache caches a bounded number of answers for a short time.
+// An authCache caches a bounded number of answers for a short time. When it is full, it evicts the answer that was read least recently:
+// asking again is cheap, growing is not.
 type authCache[V any] struct {
-	now func() time.Time
-	ttl time.Duration
-
-	mu      sync.Mutex
-	entries map[cacheKey]cacheEntry[V]
-}
-
-type cacheEntry[V any] struct {
-	value   V
-	expires time.Time
+	ttl     time.Duration
+	answers *cache.LRUExpireCache
 }
 
 func newAuthCache[V any](ttl time.Duration) *authCache[V] {
-	return &authCache[V]{now: time.Now, ttl: ttl, entries: map[cacheKey]cacheEntry[V]{}}
+	return &authCache[V]{ttl: ttl, answers: cache.NewLRUExpireCache(maxCached)}
 }
 
-func (m *authCache[V]) get(key cacheKey) (V, bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	entry, ok := m.entries[key]
-	if !ok || !m.now().Before(entry.expires) {
-		var zero V
-		return zero, false
+func (m *authCache[V]) get(key cacheKey) (answer V, found bool) {
+	cached, found := m.answers.Get(key)
+	if found {
+		answer = cached.(V)
 	}
-	return entry.value, true
+	return answer, found
 }
 
-func (m *authCache[V]) add(key cacheKey, value V) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if len(m.entries) >= maxCached {
-		m.evict()
-	}
-	m.entries[key] = cacheEntry[V]{value, m.now().Add(m.ttl)}
-}
-
-// evict drops expired entries, and all others if that is not enough: asking again is cheap, growing is not.
-func (m *authCache[V]) evict() {
-	now := m.now()
-	for key, entry := range m.entries {
-		if !now.Before(entry.expires) {
-			delete(m.entries, key)
-		}
-	}
-	if len(m.entries) >= maxCached {
-		clear(m.entries)
-	}
-}
+func (m *authCache[V]) add(key cacheKey, answer V) { m.answers.Add(key, answer, m.ttl) }

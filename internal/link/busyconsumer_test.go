@@ -111,6 +111,21 @@ func TestProgressThatWaitsIsReplacedByLaterProgress(t *testing.T) {
 	}
 }
 
+// What is never handled must not count as waiting for ever: here 2 MiB of reports are replaced, and 512 KiB may wait.
+func TestSupersededMessagesDoNotCountAsReceived(t *testing.T) {
+	operator := linktest.Start(t, linktest.NewCA(t), withoutRateLimit, withReceivedBytes(1<<20))
+	client, _ := join(t, operator, coder)
+	release := sync.OnceFunc(operator.Block())
+	defer release()
+	for percent := range 500 {
+		client.send(t, progress(1, percent%100, strings.Repeat("m", 4096)))
+	}
+	client.send(t, result(1, 1))
+	assertEchoed(t, client, 1)
+	release()
+	operator.AwaitResult(t, 1, 1)
+}
+
 // Hello is the one message that is many times larger in memory than on the wire, and only the first one is useful.
 func TestSecondHelloDoesNotWait(t *testing.T) {
 	operator := linktest.Start(t, linktest.NewCA(t), withoutRateLimit)

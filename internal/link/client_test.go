@@ -26,8 +26,8 @@ type client struct {
 	conn *grpc.ClientConn
 }
 
-// connect opens a stream with a token, and nothing more.
-func connect(t *testing.T, to *linktest.Operator, token string) client {
+// dial returns a connection, and a context for the stream on it.
+func dial(t *testing.T, to *linktest.Operator) (context.Context, *grpc.ClientConn) {
 	t.Helper()
 	connection, err := grpc.NewClient("passthrough:///"+to.Address, grpc.WithTransportCredentials(credentials.NewTLS(to.ClientTLS())))
 	if err != nil {
@@ -36,6 +36,13 @@ func connect(t *testing.T, to *linktest.Operator, token string) client {
 	t.Cleanup(func() { _ = connection.Close() })
 	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	t.Cleanup(cancel)
+	return ctx, connection
+}
+
+// connect opens a stream with a token, and nothing more.
+func connect(t *testing.T, to *linktest.Operator, token string) client {
+	t.Helper()
+	ctx, connection := dial(t, to)
 	if token != "" {
 		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token)
 	}

@@ -1,13 +1,11 @@
 package link_test
 
 import (
-	"context"
 	"errors"
 	"os"
 	"testing"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/encoding/prototext"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -199,13 +197,7 @@ func withUnknown(message proto.Message) {
 
 func openRawStream(t *testing.T, to *linktest.Operator) grpc.ClientStream {
 	t.Helper()
-	connection, err := grpc.NewClient("passthrough:///"+to.Address, grpc.WithTransportCredentials(credentials.NewTLS(to.ClientTLS())))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = connection.Close() })
-	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
-	t.Cleanup(cancel)
+	ctx, connection := dial(t, to)
 	ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+coder.String())
 	stream, err := connection.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, linkv1.Link_Connect_FullMethodName)
 	if err != nil {

@@ -71,54 +71,11 @@ func Run(ctx context.Context, config Config, env Environment) error {
 	return nil
 }
 
+// assemble builds the operator with all of its components.
 func assemble(ctx context.Context, config Config, env Environment) (*deps, error) {
-	cluster := rest.CopyConfig(env.Cluster)
-	cluster.QPS = -1 // caches, the Lease and token reviews are not limited
-	cluster.UserAgent = "swarm-operator/" + env.Version
-	skew := clockskew.New(ctrlmetrics.Registry, env.Log)
-	cluster.Wrap(skew.Wrap)
-	if err := awaitAPIServer(ctx, cluster, startTimeout, env.Log); err != nil {
-		return nil, err
-	}
-	addrs, err := findAddresses(ctx, config.Link, env)
+	parts, err := newDeps(ctx, config, env)
 	if err != nil {
 		return nil, err
-	}
-	terms, err := certs.NewTerms(cluster, env.Namespace)
-	if err != nil {
-		return nil, err
-	}
-	refusals := limit.NewRefusals(ctrlmetrics.Registry)
-	quota := newCacheQuota(config.Limits.CacheBytesPerNamespace.Value(), env.Log)
-	operator, err := kit.NewOperator(cluster, kit.Options{
-		Manager: manager.Options{
-			Scheme:                 newScheme(),
-			HealthProbeBindAddress: "0", // metrics and probes have servers of ours: see endpoint
-			Metrics:                server.Options{BindAddress: "0"},
-			Cache:                  config.restrictCaches(cacheOptions(env.Namespace, config.spreadSettings(), refusals, quota)),
-		},
-		OnUncached:  quota.release,
-		NewClients:  newLimitedClients(config.requestBudget()),
-		Election:    newElection(config.Controller.LeaderElection, env, addrs, terms),
-		SyncTimeout: config.Controller.CacheSyncTimeout.Duration,
-	})
-	if err != nil {
-		return nil, err
-	}
-	follower := certs.NewReader(operator.GetClient(), env.Namespace)
-	scope, err := config.scope()
-	if err != nil {
-		return nil, err
-	}
-	pods, err := workload.IndexPods(ctx, operator.GetCache())
-	if err != nil {
-		return nil, err
-	}
-	parts := &deps{
-		Operator: operator, config: config, env: env, cluster: cluster, addresses: addrs, scope: scope,
-		certs: follower, dispatchRunner: newDispatchRunner(operator, config, refusals),
-		pods: pods, allocator: allocator.New(operator.GetClient(), pods, config.spreadSettings(), refusals),
-		webhookGate: &webhookGate{now: time.Now}, skew: skew, refusals: refusals,
 	}
 	if err := parts.addRegistration(ctx); err != nil {
 		return nil, err
@@ -128,6 +85,58 @@ func assemble(ctx context.Context, config Config, env Environment) (*deps, error
 		return nil, err
 	}
 	return parts, parts.addEndpoints(ctx)
+}
+
+// newDeps connects to the API server, and builds what components share.
+func newDeps(ctx context.Context, config Config, env Environment) (*deps, error) {
+	p := &deps{
+		config: config, env: env, cluster: rest.CopyConfig(env.Cluster), webhookGate: &webhookGate{now: time.Now},
+		skew: clockskew.New(ctrlmetrics.Registry, env.Log), refusals: limit.NewRefusals(ctrlmetrics.Registry),
+	}
+	p.cluster.QPS = -1 // caches, the Lease and token reviews are not limited
+	p.cluster.UserAgent = "swarm-operator/" + env.Version
+	p.cluster.Wrap(p.skew.Wrap)
+	if err := awaitAPIServer(ctx, p.cluster, startTimeout, env.Log); err != nil {
+		return nil, err
+	}
+	var err error
+	if p.addresses, err = findAddresses(ctx, config.Link, env); err != nil {
+		return nil, err
+	}
+	if p.scope, err = config.scope(); err != nil {
+		return nil, err
+	}
+	if p.Operator, err = p.newOperator(); err != nil {
+		return nil, err
+	}
+	if p.pods, err = workload.IndexPods(ctx, p.GetCache()); err != nil {
+		return nil, err
+	}
+	p.certs = certs.NewReader(p.GetClient(), env.Namespace)
+	p.dispatchRunner = newDispatchRunner(p.Operator, config, p.refusals)
+	p.allocator = allocator.New(p.GetClient(), p.pods, config.spreadSettings(), p.refusals)
+	return p, nil
+}
+
+// newOperator builds the operator without components: its caches, clients and election.
+func (p deps) newOperator() (*kit.Operator, error) {
+	terms, err := certs.NewTerms(p.cluster, p.env.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	quota := newCacheQuota(p.config.Limits.CacheBytesPerNamespace.Value(), p.env.Log)
+	return kit.NewOperator(p.cluster, kit.Options{
+		Manager: manager.Options{
+			Scheme:                 newScheme(),
+			HealthProbeBindAddress: "0", // metrics and probes have servers of ours: see endpoint
+			Metrics:                server.Options{BindAddress: "0"},
+			Cache:                  p.config.restrictCaches(cacheOptions(p.env.Namespace, p.config.spreadSettings(), p.refusals, quota)),
+		},
+		OnUncached:  quota.release,
+		NewClients:  newLimitedClients(p.config.requestBudget()),
+		Election:    newElection(p.config.Controller.LeaderElection, p.env, p.addresses, terms),
+		SyncTimeout: p.config.Controller.CacheSyncTimeout.Duration,
+	})
 }
 
 // deps are the components of the operator.

@@ -10,9 +10,9 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	admissionv1 "k8s.io/api/admission/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -117,20 +117,19 @@ func newWebhookCaller(bundle []byte) webhookCaller {
 func (a webhookCaller) callAtRate(ctx context.Context, rate int, length time.Duration) ([]time.Duration, error) {
 	count := int(length.Seconds()) * rate
 	took, errs := make([]time.Duration, count), make([]error, count)
-	var group sync.WaitGroup
-	semaphore := make(chan struct{}, maxInFlight)
+	var calls errgroup.Group
+	calls.SetLimit(maxInFlight)
 	begun := time.Now()
 	for n := range count {
 		due := begun.Add(time.Duration(n) * time.Second / time.Duration(rate))
 		time.Sleep(time.Until(due))
-		semaphore <- struct{}{}
-		group.Go(func() {
-			defer func() { <-semaphore }()
+		calls.Go(func() error {
 			errs[n] = a.call(ctx, n)
 			took[n] = time.Since(due)
+			return nil // all requests are sent, whatever happens to one
 		})
 	}
-	group.Wait()
+	_ = calls.Wait()
 	slices.Sort(took)
 	return took, errors.Join(errs...)
 }

@@ -75,18 +75,8 @@ func (b *bench) run(ctx context.Context, name string, count int, length, pace ti
 	if err != nil {
 		return latencies{}, err
 	}
-	created, errs := make([]time.Time, count), make(chan error, 1)
-	begin := time.Now()
-	go func() {
-		for n := range count {
-			time.Sleep(time.Until(begin.Add(time.Duration(n) * pace)))
-			created[n] = time.Now()
-			if err := b.cluster.task(ctx, fmt.Sprintf("%s-%05d", name, n), "bench", length); err != nil {
-				errs <- err
-				return
-			}
-		}
-	}()
+	created := make([]time.Time, count)
+	errs := b.createAtPace(ctx, name, created, length, pace)
 	var took latencies
 	completed := map[string]bool{}
 	for len(took.toCompletion) < count {
@@ -110,6 +100,22 @@ func (b *bench) run(ctx context.Context, name string, count int, length, pace ti
 	slices.Sort(took.toCompletion)
 	slices.Sort(took.toStart)
 	return took, nil
+}
+
+// createAtPace creates tasks in the background, and notes when. The channel has the error that ends it early.
+func (b *bench) createAtPace(ctx context.Context, name string, created []time.Time, length, pace time.Duration) <-chan error {
+	errs, begin := make(chan error, 1), time.Now()
+	go func() {
+		for n := range created {
+			time.Sleep(time.Until(begin.Add(time.Duration(n) * pace)))
+			created[n] = time.Now()
+			if err := b.cluster.task(ctx, fmt.Sprintf("%s-%05d", name, n), "bench", length); err != nil {
+				errs <- err
+				return
+			}
+		}
+	}()
+	return errs
 }
 
 // latencies are sorted times since the creation of tasks.
@@ -181,10 +187,8 @@ func (b *bench) idle(ctx context.Context) error {
 	}
 	start, before := time.Now(), b.operator.lines.Load()
 	fmt.Printf("watching 100 idle swarms of 3 agents for %s\n", b.quiet)
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(b.quiet):
+	if err := pause(ctx, b.quiet); err != nil {
+		return err
 	}
 	writes, err := b.cluster.writes(start)
 	if err != nil {
@@ -206,6 +210,16 @@ func (b *bench) idle(ctx context.Context) error {
 	}
 	b.report.Time("RSS of the operator with them, their 300 agents linked", memory, 100, "MB")
 	return nil
+}
+
+// watchIdle waits until nothing happens, and then for the time in which nothing should. It returns when that began.
+func (b *bench) watchIdle(ctx context.Context, what string) (since time.Time, err error) {
+	if err := b.awaitQuiet(ctx); err != nil {
+		return time.Time{}, err
+	}
+	since = time.Now()
+	fmt.Printf("watching %s for %s\n", what, b.quiet)
+	return since, pause(ctx, b.quiet)
 }
 
 // awaitQuiet waits until the operator has written nothing for a while: numbers of tasks are written late.

@@ -2,15 +2,12 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,6 +17,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	"github.com/swarm-io/swarm-operator/internal/testkit/audit"
 	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
 )
 
@@ -128,68 +126,19 @@ func processorTime(pid int) (time.Duration, error) {
 	return time.Duration(user+system) * 10 * time.Millisecond, errors.Join(wrongUser, wrongSystem) // Linux counts in hundredths of a second
 }
 
-// A request is a line of the audit log.
-type request struct {
-	Verb      string    `json:"verb"`
-	UserAgent string    `json:"userAgent"`
-	Received  time.Time `json:"requestReceivedTimestamp"`
-	Object    struct {
-		Resource    string `json:"resource"`
-		Subresource string `json:"subresource"`
-		Namespace   string `json:"namespace"`
-		Name        string `json:"name"`
-	} `json:"objectRef"`
-}
-
 // ignoredResources are requests that store nothing, and the leader's Lease, which is renewed every second in any case.
 var ignoredResources = []string{"leases", "tokenreviews", "subjectaccessreviews"}
 
 // writes are what the operator has written since a moment, as seen by the API server.
-func (c *cluster) writes(since time.Time) ([]request, error) {
+func (c *cluster) writes(since time.Time) ([]audit.Request, error) {
 	all, err := c.requests(since)
-	return slices.DeleteFunc(all, func(seen request) bool {
+	return slices.DeleteFunc(all, func(seen audit.Request) bool {
 		return !slices.Contains([]string{"create", "update", "patch", "delete"}, seen.Verb) ||
 			slices.Contains(ignoredResources, seen.Object.Resource)
 	}), err
 }
 
-// requests are all requests of the operator since a moment. A rotated log lies next to its successor.
-func (c *cluster) requests(since time.Time) ([]request, error) {
-	files, err := filepath.Glob(strings.TrimSuffix(c.audit, ".log") + "*.log")
-	if err != nil {
-		return nil, err
-	}
-	var requests []request
-	for _, name := range files {
-		if about, err := os.Stat(name); err != nil || about.ModTime().Before(since) {
-			continue
-		}
-		seen, err := requestsIn(name, since)
-		if err != nil {
-			return nil, err
-		}
-		requests = append(requests, seen...)
-	}
-	return requests, nil
-}
-
-func requestsIn(name string, since time.Time) ([]request, error) {
-	file, err := os.Open(name)
-	if err != nil {
-		return nil, fmt.Errorf("open audit log: %w", err)
-	}
-	defer file.Close()
-	var requests []request
-	scanner := bufio.NewScanner(file)
-	scanner.Buffer(nil, 1<<20)
-	for scanner.Scan() {
-		var req request
-		if !bytes.Contains(scanner.Bytes(), []byte("swarm-operator/")) || json.Unmarshal(scanner.Bytes(), &req) != nil {
-			continue
-		}
-		if strings.HasPrefix(req.UserAgent, "swarm-operator/") && !req.Received.Before(since) {
-			requests = append(requests, req)
-		}
-	}
-	return requests, scanner.Err()
+// requests are all requests of the operator since a moment.
+func (c *cluster) requests(since time.Time) ([]audit.Request, error) {
+	return audit.Read(c.audit, audit.Filter{UserAgent: "swarm-operator/", Since: since})
 }

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/testkit/audit"
 )
 
 // perSource is how many jobs fit well into one ConfigMap.
@@ -60,15 +61,9 @@ func (b *bench) idlePools(ctx context.Context) error {
 	if err := b.cluster.awaitConverged(ctx, count); err != nil {
 		return err
 	}
-	if err := b.awaitQuiet(ctx); err != nil {
+	since, err := b.watchIdle(ctx, fmt.Sprintf("%d idle pools of 27 jobs", count))
+	if err != nil {
 		return err
-	}
-	since := time.Now()
-	fmt.Printf("watching %d idle pools of 27 jobs for %s\n", count, b.quiet)
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(b.quiet):
 	}
 	written, err := b.cluster.writes(since)
 	if err != nil {
@@ -120,7 +115,7 @@ type cost struct {
 
 // costOf goes through the writes of a hand-over: the time between the last nudge before the second config and that config was
 // spent waiting.
-func costOf(written []request) (sum cost) {
+func costOf(written []audit.Request) (sum cost) {
 	configs := 0
 	for _, request := range written {
 		switch request.Object.Resource {

@@ -176,15 +176,9 @@ func (b *bench) coldStart(ctx context.Context) error {
 
 // measureQuiet counts the requests of the operator while nothing happens. Watches that end are restarted, and the Lease is renewed.
 func (b *bench) measureQuiet(ctx context.Context) error {
-	if err := b.awaitQuiet(ctx); err != nil {
+	since, err := b.watchIdle(ctx, fmt.Sprintf("%d spread workloads", spreadWorkloads))
+	if err != nil {
 		return err
-	}
-	since := time.Now()
-	fmt.Printf("watching %d spread workloads for %s\n", spreadWorkloads, b.quiet)
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(b.quiet):
 	}
 	asked, err := b.countRequests(since)
 	if err != nil {

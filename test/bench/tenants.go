@@ -21,6 +21,7 @@ import (
 
 	"github.com/swarm-io/swarm-operator/agent"
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
+	"github.com/swarm-io/swarm-operator/internal/testkit/audit"
 	"github.com/swarm-io/swarm-operator/internal/testkit/rawlink"
 	"github.com/swarm-io/swarm-operator/internal/webhook/spread"
 	"github.com/swarm-io/swarm-operator/test/bench/report"
@@ -132,7 +133,7 @@ func (b *bench) handBacks(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		about := slices.DeleteFunc(written, func(one request) bool { return one.Object.Resource != "tasks" && one.Object.Resource != "events" })
+		about := slices.DeleteFunc(written, func(one audit.Request) bool { return one.Object.Resource != "tasks" && one.Object.Resource != "events" })
 		if len(about) == 0 {
 			return fmt.Errorf("no attempt of %d tasks was handed back", tasks)
 		}

@@ -4,9 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -201,27 +201,13 @@ func (c *cluster) job(ctx context.Context, n int) error {
 
 // forEach calls a function for every number below count, from several goroutines, until one call fails.
 func forEach(ctx context.Context, count int, call func(ctx context.Context, n int) error) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	numbers := make(chan int)
-	var group sync.WaitGroup
-	for range creators {
-		group.Go(func() {
-			for n := range numbers {
-				if err := call(ctx, n); err != nil {
-					cancel(err)
-					return
-				}
-			}
-		})
+	calls, callCtx := errgroup.WithContext(ctx)
+	calls.SetLimit(creators)
+	for n := 0; n < count && callCtx.Err() == nil; n++ {
+		calls.Go(func() error { return call(callCtx, n) })
 	}
-	for n := range count {
-		select {
-		case numbers <- n:
-		case <-ctx.Done():
-		}
+	if err := calls.Wait(); err != nil {
+		return err
 	}
-	close(numbers)
-	group.Wait()
-	return context.Cause(ctx)
+	return ctx.Err()
 }

@@ -20,7 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -44,10 +43,7 @@ var (
 )
 
 func TestIntegration(t *testing.T) {
-	testcluster.Require(t, "make integration")
-	RegisterFailHandler(Fail)
-	SetDefaultEventuallyTimeout(2 * time.Minute)
-	SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
+	testcluster.PrepareIntegration(t, 2*time.Minute, 50*time.Millisecond)
 	RunSpecs(t, "The API without an operator")
 }
 
@@ -61,16 +57,12 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	for _, kind := range kinds {
 		Eventually(isEstablished).WithContext(ctx).WithArguments(kind).Should(BeTrue(), "CRD %s is established", kind)
 	}
-	namespace = createNamespace(ctx)
+	namespace = testcluster.KeptNamespace(ctx, api, "swarm-api-", nil).Name
 	DeferCleanup(deleteNamespace)
 })
 
 func connect() {
-	var err error
-	loading := clientcmd.NewDefaultClientConfigLoadingRules()
-	server, err = clientcmd.NewNonInteractiveDeferredLoadingClientConfig(loading, nil).ClientConfig()
-	Expect(err).NotTo(HaveOccurred())
-	server.QPS = -1 // hundreds of small requests, one after the other: the client-side limit would only slow them down
+	server = testcluster.Config()
 	api = clientOf(server)
 }
 
@@ -102,12 +94,6 @@ func isEstablished(ctx context.Context, plural string) (bool, error) {
 func storedCRD(ctx context.Context, plural string) (*apiextensionsv1.CustomResourceDefinition, error) {
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	return crd, api.Get(ctx, client.ObjectKey{Name: plural + ".swarm.io"}, crd)
-}
-
-func createNamespace(ctx context.Context) string {
-	made := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "swarm-api-"}}
-	Expect(api.Create(ctx, made)).To(Succeed())
-	return made.Name
 }
 
 // deleteNamespace empties the namespace itself, since a bare API server has no namespace controller.

@@ -1,8 +1,8 @@
-// Command demo shows a swarm finishing tasks: it puts the example research into a cluster where the operator runs, shows what happens as it
-// happens, and ends with what was found.
+// Command demo shows a swarm finishing tasks: it brings up what is missing (a development cluster, the operator, the image of the agents),
+// puts the example research into the cluster, shows what happens as it happens, and ends with what was found.
 //
-// It promises to touch nothing outside of namespace swarm-demo, to leave the terminal as it was, also when it is interrupted, and to fail
-// when a task did not complete. It makes nothing up: everything that it shows comes from the API server.
+// Apart from that it promises to touch nothing outside of namespace swarm-demo, to leave the terminal as it was, also when it is
+// interrupted, and to fail when a task did not complete. It makes nothing up: everything that it shows comes from the API server.
 package main
 
 import (
@@ -17,17 +17,6 @@ import (
 	"time"
 )
 
-type options struct {
-	root       string
-	kubeconfig string
-	image      string
-	tarball    string
-	picture    string
-	timeout    time.Duration
-	remove     bool
-	next       hints
-}
-
 func main() {
 	err := run(os.Args[1:])
 	if err != nil && !errors.Is(err, flag.ErrHelp) {
@@ -37,75 +26,70 @@ func main() {
 }
 
 func run(arguments []string) error {
-	opts, err := parse(arguments)
+	opts, err := parse(arguments, os.Getenv("DEVCLUSTER_DATA"))
 	if err != nil {
 		return err
 	}
-	ctx, cancel := newRunContext(opts.timeout)
+	ctx, cancel := newRunContext()
 	defer cancel()
-	at, err := connect(opts.kubeconfig)
-	if err != nil {
-		return err
-	}
-	manifests, err := readManifests(filepath.Join(opts.root, "examples", "research"), opts.image)
-	if err != nil {
-		return err
-	}
+	here := host{root: opts.root, out: os.Stdout}
 	if opts.remove {
-		return at.uninstall(ctx, os.Stdout, manifests.swarm.GetName())
+		return removeDemo(ctx, here, opts)
 	}
-	err = runDemo(ctx, at, manifests, opts)
+	err = runDemo(ctx, here, opts)
 	if errors.Is(context.Cause(ctx), errInterrupted) {
 		return fmt.Errorf("interrupted; what is in the cluster stays there: %s removes it", opts.next.down)
 	}
 	return err
 }
 
-// newRunContext is the time that a run may take. The cause of the context says why it is over.
-func newRunContext(timeout time.Duration) (context.Context, func()) {
-	limited, stop := context.WithTimeoutCause(context.Background(), timeout, errTimeout)
-	ctx, cancel := context.WithCancelCause(limited)
+// newRunContext returns a context that an interrupt ends. Its cause says so.
+func newRunContext() (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {
 		<-signals
 		cancel(errInterrupted)
 	}()
-	return ctx, func() { cancel(nil); stop() }
+	return ctx, func() { cancel(nil) }
 }
 
-func parse(arguments []string) (options, error) {
-	opts := options{}
-	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
-	flags.StringVar(&opts.root, "root", "", "root of the repository, absolute")
-	flags.StringVar(&opts.kubeconfig, "kubeconfig", "", "the cluster")
-	flags.StringVar(&opts.image, "image", "localhost/swarm-research:dev", "image of the agents")
-	flags.StringVar(&opts.tarball, "tarball", "",
-		"the image as a file, for our development cluster (default: the nodes have it, or can pull it)")
-	flags.StringVar(&opts.picture, "picture", "", "draw the last frame into this file, as SVG")
-	flags.DurationVar(&opts.timeout, "timeout", 3*time.Minute, "how long it may take")
-	flags.BoolVar(&opts.remove, "remove", false, "take the demo out of the cluster again")
-	flags.StringVar(&opts.next.kubectl, "kubectl", "kubectl", "how people call kubectl for this cluster")
-	flags.StringVar(&opts.next.down, "down", "make demo-down", "how people remove the demo")
-	if err := flags.Parse(arguments); err != nil {
-		return options{}, err
-	}
-	if opts.kubeconfig == "" || opts.root == "" {
-		return options{}, errors.New("name the cluster with --kubeconfig, and the repository with --root")
-	}
-	return opts, nil
-}
-
-// runDemo is the show from the first object to the last word.
-func runDemo(ctx context.Context, c cluster, manifests demoManifests, opts options) error {
-	if err := c.check(ctx); err != nil {
+// runDemo prepares the cluster, which takes as long as it takes, and shows the swarm, which has a limit.
+func runDemo(ctx context.Context, here host, opts options) error {
+	kubeconfig, err := here.prepare(ctx, opts)
+	if err != nil {
 		return err
 	}
-	if opts.tarball != "" {
-		if err := (host{opts.root, os.Stdout}).loadImage(ctx, c.server, opts.image, opts.tarball); err != nil {
+	limited, stop := context.WithTimeoutCause(ctx, opts.timeout, errTimeout)
+	defer stop()
+	at, manifests, err := open(kubeconfig, opts)
+	if err != nil {
+		return err
+	}
+	if err := at.check(limited); err != nil {
+		return err
+	}
+	if tarball := opts.tarball(); tarball != "" {
+		if err := here.loadImage(limited, at.server, opts.imageName(), tarball); err != nil {
 			return err
 		}
 	}
+	return show(limited, at, manifests, opts)
+}
+
+// open connects to the cluster and reads what the demo puts into it.
+func open(kubeconfig string, opts options) (cluster, demoManifests, error) {
+	at, err := connect(kubeconfig)
+	if err != nil {
+		return cluster{}, demoManifests{}, err
+	}
+	manifests, err := readManifests(filepath.Join(opts.root, "examples", "research"), opts.imageName())
+	return at, manifests, err
+}
+
+// show is the demo from the first object to the last word.
+func show(ctx context.Context, c cluster, manifests demoManifests, opts options) error {
 	began := time.Now()
 	if err := c.install(ctx, manifests); err != nil {
 		return err
@@ -115,4 +99,19 @@ func runDemo(ctx context.Context, c cluster, manifests demoManifests, opts optio
 		return shown.explain(err, opts.timeout, opts.next)
 	}
 	return shown.printSummary(os.Stdout, opts)
+}
+
+// removeDemo takes the development cluster down, or the demo out of the cluster that is named.
+func removeDemo(ctx context.Context, here host, opts options) error {
+	kubeconfig := opts.kubeconfigPath()
+	if kubeconfig == "" {
+		return here.run(ctx, here.root, filepath.Join(here.root, "bin", "devcluster"), "down")
+	}
+	limited, stop := context.WithTimeoutCause(ctx, opts.timeout, errTimeout)
+	defer stop()
+	at, manifests, err := open(kubeconfig, opts)
+	if err != nil {
+		return err
+	}
+	return at.uninstall(limited, here.out, manifests.swarm.GetName())
 }

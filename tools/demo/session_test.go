@@ -216,14 +216,6 @@ func TestACluster(t *testing.T) {
 	}
 }
 
-func TestClusterAndRepositoryMustBeNamed(t *testing.T) {
-	for _, arguments := range [][]string{{}, {"--kubeconfig", "k"}, {"--root", "r"}} {
-		if _, err := parse(arguments); err == nil || !strings.Contains(err.Error(), "--kubeconfig") {
-			t.Errorf("%q: got %v", arguments, err)
-		}
-	}
-}
-
 // A task that has finished stays finished, so a second run needs new ones.
 func TestASecondRunReplacesTheTasks(t *testing.T) {
 	manifests := readExample(t)

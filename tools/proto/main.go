@@ -1,8 +1,8 @@
 // Command proto generates Go code from the protobuf files that it is given, next to them. It stands in for protoc, which
 // is no Go module: the parser and both generators are pinned by this module's go.sum, so that every developer gets the same
-// bytes. Run it in its own folder, with the root of the repository and the files from there:
+// bytes. Run it in a folder of this module, with the root of the repository and the files from there:
 //
-//	go -C tools/proto run . ../.. api/link/v1/link.proto api/link/v1/placement.proto
+//	go -C tools run ./proto .. api/link/v1/link.proto api/link/v1/placement.proto
 package main
 
 import (

@@ -135,8 +135,7 @@ func walk(tree fs.FS) (folders, roots []string, err error) {
 		switch name := entry.Name(); {
 		case err != nil:
 			return err
-		case entry.IsDir() && (at == "bin" || at == "dist" || name == "testdata" || name == "node_modules" ||
-			at != "." && strings.HasPrefix(name, ".")):
+		case entry.IsDir() && (at == "bin" || at == "dist" || name == "testdata" || at != "." && strings.HasPrefix(name, ".")):
 			return fs.SkipDir
 		case name == "go.mod":
 			roots = append(roots, path.Dir(at))

@@ -18,8 +18,8 @@ func treeOf(files ...string) fstest.MapFS {
 }
 
 func TestDiscoverFindsEveryFolderWithTests(t *testing.T) {
-	all, err := discover(treeOf("go.mod", "kit/kit_test.go", "kit/kit.go", "tools/go.mod", "tools/image/image_test.go", "tools/proto/go.mod",
-		"tools/proto/a_test.go",
+	all, err := discover(treeOf("go.mod", "kit/kit_test.go", "kit/kit.go", "tools/go.mod", "tools/image/image_test.go", "tools/lint/go.mod",
+		"tools/lint/a_test.go",
 		"test/integration/suite_test.go", "test/integration/pool/suite_test.go", "test/e2e/pool/suite_test.go",
 		"test/e2e/pool/testdata/x_test.go",
 		"test/devcluster/suite_test.go", "test/cmd/probe/main.go", "bin/suites/x_test.go", ".git/x_test.go", "test/e2e/empty/doc.go"))
@@ -38,7 +38,7 @@ func TestDiscoverFindsEveryFolderWithTests(t *testing.T) {
 	for _, m := range all[4].modules {
 		packages = append(packages, m.report()+" "+strings.Join(m.packages, " "))
 	}
-	if want := []string{"unit-root.json ./kit", "unit-tools.json ./image", "unit-tools-proto.json ./"}; !slices.Equal(packages, want) {
+	if want := []string{"unit-root.json ./kit", "unit-tools.json ./image", "unit-tools-lint.json ./"}; !slices.Equal(packages, want) {
 		t.Errorf("unit tests: %q, want %q", packages, want)
 	}
 }

@@ -139,6 +139,26 @@ func startKeeper(s *fakeServer, uid string) *testKeeper {
 	return h
 }
 
+// startCutOffKeeper returns the keeper of pod a, which held the Lease before it was cut off from the API server a minute ago.
+func startCutOffKeeper(t *testing.T) *testKeeper {
+	t.Helper()
+	a := startKeeper(&fakeServer{pod: "a"}, "a")
+	a.awaitHeld(t)
+	a.change(func() { a.unreachable = true })
+	time.Sleep(time.Minute)
+	return a
+}
+
+// startSuccessor returns the keeper of pod a, which holds the Lease, and that of its successor b.
+func startSuccessor(t *testing.T) (a, b *testKeeper) {
+	t.Helper()
+	s := &fakeServer{pod: "a"}
+	a = startKeeper(s, "a")
+	a.awaitHeld(t)
+	s.replacePod("b")
+	return a, startKeeper(s, "b")
+}
+
 func (h *testKeeper) lastState() State {
 	synctest.Wait()
 	h.lock.Lock()
@@ -236,10 +256,7 @@ func TestHolderThatCannotRenewLosesTheLeaseFirst(t *testing.T) {
 
 func TestALeaseThatComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := startKeeper(&fakeServer{pod: "a"}, "a")
-		a.awaitHeld(t)
-		a.change(func() { a.unreachable = true })
-		time.Sleep(time.Minute)
+		a := startCutOffKeeper(t)
 		if a.lastState().Held || !strings.Contains(a.state.Problem, "no route to host") {
 			t.Fatalf("told %+v", a.state)
 		}
@@ -254,10 +271,7 @@ func TestALeaseThatComesBack(t *testing.T) {
 // Its pod was declared gone while it was cut off: other workers have its jobs by now, although its Lease is free.
 func TestAProcessWhosePodIsGoneDoesNotReacquire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := startKeeper(&fakeServer{pod: "a"}, "a")
-		a.awaitHeld(t)
-		a.change(func() { a.unreachable = true })
-		time.Sleep(time.Minute)
+		a := startCutOffKeeper(t)
 		a.change(func() { a.unreachable, a.pod = false, "" })
 		for range 600 {
 			time.Sleep(time.Second)
@@ -275,11 +289,7 @@ func TestAProcessWhosePodIsGoneDoesNotReacquire(t *testing.T) {
 
 func TestANewPodWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &fakeServer{pod: "a"}
-		a := startKeeper(s, "a")
-		a.awaitHeld(t)
-		s.replacePod("b")
-		b := startKeeper(s, "b")
+		a, b := startSuccessor(t)
 		time.Sleep(time.Hour)
 		if b.lastState().Held || !strings.Contains(b.state.Problem, "pod a holds it") {
 			t.Fatalf("reported %+v while a renews", b.state)
@@ -294,11 +304,7 @@ func TestANewPodWaits(t *testing.T) {
 
 func TestReleaseLetsTheNextHolderIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &fakeServer{pod: "a"}
-		a := startKeeper(s, "a")
-		a.awaitHeld(t)
-		s.replacePod("b")
-		b := startKeeper(s, "b")
+		a, b := startSuccessor(t)
 		time.Sleep(time.Minute)
 		a.stop()
 		if err := a.keeper.Release(t.Context()); err != nil {
@@ -308,7 +314,7 @@ func TestReleaseLetsTheNextHolderIn(t *testing.T) {
 			t.Errorf("taken after %s", took)
 		}
 		err := a.keeper.Release(t.Context())
-		if record, _ := s.snapshot(); err != nil || record.Holder != "b" {
+		if record, _ := b.snapshot(); err != nil || record.Holder != "b" {
 			t.Errorf("a released what is b's: %v, %+v", err, record)
 		}
 		b.stop()

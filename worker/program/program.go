@@ -8,18 +8,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 
-	"github.com/swarm-io/swarm-operator/internal/process/processgroup"
+	"github.com/swarm-io/swarm-operator/internal/process/entrypoint"
 	"github.com/swarm-io/swarm-operator/worker"
-)
-
-const (
-	exitFailed = 1
-	exitUsage  = 64
 )
 
 const usage = `usage:
@@ -38,50 +31,42 @@ environment:
   SWARM_JOURNAL               a file for starts, stops and acknowledgements, default none
 `
 
+var program = entrypoint.Program{Name: "swarm-worker", Usage: usage}
+
 // Main runs the program and returns its exit code. The first argument is the program's name.
 func Main(version string, arguments []string, stdout, stderr io.Writer) int {
 	name, arguments := filepath.Base(arguments[0]), arguments[1:]
 	if name == "cat" {
-		return report(cat(arguments, os.Stdin, stdout), stderr)
+		return program.Report(cat(arguments, os.Stdin, stdout), stderr)
 	}
 	if len(arguments) == 0 {
-		return printUsage(stderr)
+		return program.PrintUsage(stderr)
 	}
 	switch first, rest := arguments[0], arguments[1:]; first {
 	case "version", "--version":
 		_, err := fmt.Fprintln(stdout, version)
-		return report(err, stderr)
+		return program.Report(err, stderr)
 	case "help", "--help", "-h":
 		_, err := io.WriteString(stdout, usage)
-		return report(err, stderr)
+		return program.Report(err, stderr)
 	case "cat":
-		return report(cat(rest, os.Stdin, stdout), stderr)
+		return program.Report(cat(rest, os.Stdin, stdout), stderr)
 	case "hold":
 		return hold(rest, stderr)
 	case "run", "--":
-		return run(trimRunPrefix(arguments), stdout, stderr)
+		return run(entrypoint.TrimRunPrefix(arguments), stdout, stderr)
 	default:
 		if strings.HasPrefix(first, "-") {
-			return printUsage(stderr)
+			return program.PrintUsage(stderr)
 		}
 		return run(arguments, stdout, stderr)
 	}
 }
 
-// trimRunPrefix returns the command after "run" and "--".
-func trimRunPrefix(arguments []string) []string {
-	for _, word := range []string{"run", "--"} {
-		if len(arguments) > 0 && arguments[0] == word {
-			arguments = arguments[1:]
-		}
-	}
-	return arguments
-}
-
 // run runs a worker with a program for each job.
 func run(command []string, stdout, stderr io.Writer) int {
 	if len(command) == 0 {
-		return printUsage(stderr)
+		return program.PrintUsage(stderr)
 	}
 	return runWorker(stderr, func(config worker.Config) (worker.Jobs, error) {
 		return worker.Command(config, stdout, stderr, command...)
@@ -90,7 +75,7 @@ func run(command []string, stdout, stderr io.Writer) int {
 
 func hold(arguments []string, stderr io.Writer) int {
 	if len(arguments) > 0 {
-		return printUsage(stderr)
+		return program.PrintUsage(stderr)
 	}
 	return runWorker(stderr, func(worker.Config) (worker.Jobs, error) { return noopJobs{}, nil })
 }
@@ -104,16 +89,14 @@ func (noopJobs) Stop(context.Context, string) error  { return nil }
 func runWorker(stderr io.Writer, newJobs func(worker.Config) (worker.Jobs, error)) int {
 	config, err := worker.ConfigFromEnvironment(os.Getenv)
 	if err != nil {
-		return report(err, stderr)
+		return program.Report(err, stderr)
 	}
 	jobs, err := newJobs(config)
 	if err != nil {
-		return report(err, stderr)
+		return program.Report(err, stderr)
 	}
-	processgroup.ReapOrphans() // all children of this process are programs of jobs, or orphans of theirs
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	defer stop()
-	return report(worker.RunWith(ctx, config, jobs), stderr)
+	err = entrypoint.RunUntilSignal(func(ctx context.Context) error { return worker.RunWith(ctx, config, jobs) })
+	return program.Report(err, stderr)
 }
 
 // cat prints files, or standard input when none is named. A file that cannot be read does not stop it from printing the others.
@@ -140,17 +123,4 @@ func catFile(name string, stdin io.Reader, stdout io.Writer) error {
 	}
 	_, err := io.Copy(stdout, input)
 	return err
-}
-
-func printUsage(stderr io.Writer) int {
-	_, _ = io.WriteString(stderr, usage)
-	return exitUsage
-}
-
-func report(err error, stderr io.Writer) int {
-	if err == nil {
-		return 0
-	}
-	_, _ = fmt.Fprintln(stderr, "swarm-worker:", err)
-	return exitFailed
 }

@@ -2,18 +2,17 @@ package program
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
+
+	"github.com/swarm-io/swarm-operator/internal/testkit/programtest"
 )
 
 // The test binary is the program when its environment says so, and cat when it is called by that name: real processes, as in a pod.
@@ -31,36 +30,26 @@ func TestArguments(t *testing.T) {
 	}
 	t.Setenv("POD_NAME", "")
 	t.Setenv("POD_UID", "")
-	for _, c := range []struct {
-		arguments string
-		code      int
-		stdout    string
-		stderr    string
-	}{
-		{"swarm-worker version", 0, "v1.2.3\n", ""},
-		{"/swarm-worker --version", 0, "v1.2.3\n", ""},
-		{"swarm-worker --help", 0, usage, ""},
-		{"swarm-worker help", 0, usage, ""},
-		{"swarm-worker", 64, "", "usage"},
-		{"swarm-worker run", 64, "", "usage"},
-		{"swarm-worker run --", 64, "", "usage"},
-		{"swarm-worker --nonsense", 64, "", "usage"},
-		{"swarm-worker hold it", 64, "", "usage"},
-		{"swarm-worker hold", 1, "", "POD_NAME is not set"},
-		{"swarm-worker run -- /bin/true", 1, "", "POD_UID is not set"},
-		{"swarm-worker /bin/true", 1, "", "POD_NAME is not set"},
-		{"swarm-worker cat " + file, 0, "version: 1\n", ""},
-		{"/bin/cat " + file + " " + file, 0, "version: 1\nversion: 1\n", ""},
-		{"cat /nonexistent " + file, 1, "version: 1\n", "/nonexistent: no such file"},
-	} {
-		t.Run(c.arguments, func(t *testing.T) {
-			var stdout, stderr bytes.Buffer
-			code := Main("v1.2.3", strings.Fields(c.arguments), &stdout, &stderr)
-			if code != c.code || stdout.String() != c.stdout || !strings.Contains(stderr.String(), c.stderr) {
-				t.Errorf("code %d, stdout %q, stderr %q", code, &stdout, &stderr)
-			}
-		})
-	}
+	expect := programtest.Expect
+	programtest.CheckCalls(t, func(arguments []string, stdout, stderr io.Writer) int {
+		return Main("v1.2.3", arguments, stdout, stderr)
+	},
+		expect("swarm-worker version", 0, "v1.2.3\n", ""),
+		expect("/swarm-worker --version", 0, "v1.2.3\n", ""),
+		expect("swarm-worker --help", 0, usage, ""),
+		expect("swarm-worker help", 0, usage, ""),
+		expect("swarm-worker", 64, "", "usage"),
+		expect("swarm-worker run", 64, "", "usage"),
+		expect("swarm-worker run --", 64, "", "usage"),
+		expect("swarm-worker --nonsense", 64, "", "usage"),
+		expect("swarm-worker hold it", 64, "", "usage"),
+		expect("swarm-worker hold", 1, "", "POD_NAME is not set"),
+		expect("swarm-worker run -- /bin/true", 1, "", "POD_UID is not set"),
+		expect("swarm-worker /bin/true", 1, "", "POD_NAME is not set"),
+		expect("swarm-worker cat "+file, 0, "version: 1\n", ""),
+		expect("/bin/cat "+file+" "+file, 0, "version: 1\nversion: 1\n", ""),
+		expect("cat /nonexistent "+file, 1, "version: 1\n", "/nonexistent: no such file"),
+	)
 }
 
 // As the image has it: a link called cat.
@@ -123,18 +112,6 @@ func startWorker(t *testing.T, arguments ...string) *workerProcess {
 	return p
 }
 
-func (p *workerProcess) await(t *testing.T, description string, holds func() bool) {
-	t.Helper()
-	limit := time.After(30 * time.Second)
-	for ticker := time.NewTicker(5 * time.Millisecond); !holds(); {
-		select {
-		case <-ticker.C:
-		case <-limit:
-			t.Fatalf("not in time: %s", description)
-		}
-	}
-}
-
 func (p *workerProcess) acknowledges(want string) func() bool {
 	return func() bool {
 		_, port, _ := strings.Cut(p.address, "]:")
@@ -153,7 +130,7 @@ const waitLimit = `{"worker":"swarm-worker-0","podUID":"u-1","version":2,"config
 // A pod that is deleted gets SIGTERM: its programs stop and the process ends well.
 func TestSIGTERMStopsTheJobs(t *testing.T) {
 	p := startWorker(t, "run", "--", "bash", "-c", `echo $$ >$OUT/pid.$SWARM_JOB; exec sleep 1000`)
-	p.await(t, "acknowledgement", p.acknowledges(waitLimit))
+	programtest.Eventually(t, "acknowledgement", p.acknowledges(waitLimit))
 	pid := p.pid(t)
 	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
@@ -176,17 +153,13 @@ func TestProgramsDieWithTheWorker(t *testing.T) {
 	}
 	<-p.logClosed
 	_ = p.Wait()
-	p.await(t, "the program is gone", func() bool {
-		stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-		return err != nil || strings.Contains(string(stat), ") Z ")
-	})
+	programtest.Eventually(t, "the program is gone", func() bool { return programtest.IsGone(pid) })
 }
 
 func (p *workerProcess) pid(t *testing.T) (pid int) {
 	t.Helper()
-	p.await(t, "the program runs", func() bool {
-		content, _ := os.ReadFile(filepath.Join(p.dir, "pid.a"))
-		pid, _ = strconv.Atoi(strings.TrimSpace(string(content)))
+	programtest.Eventually(t, "the program runs", func() bool {
+		pid = programtest.ReadPID(filepath.Join(p.dir, "pid.a"))
 		return pid > 0
 	})
 	return pid
@@ -194,7 +167,7 @@ func (p *workerProcess) pid(t *testing.T) (pid int) {
 
 func TestHold(t *testing.T) {
 	p := startWorker(t, "hold")
-	p.await(t, "acknowledgement", p.acknowledges(waitLimit))
+	programtest.Eventually(t, "acknowledgement", p.acknowledges(waitLimit))
 	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/swarm-io/swarm-operator/internal/spread/plan"
 	"github.com/swarm-io/swarm-operator/internal/spread/split"
 )
 
@@ -32,20 +33,19 @@ const (
 
 // refusal is what budgets have refused.
 type refusal struct {
-	reason         string
+	plan.Refusal
+
 	budgetVersions string // at that time
-	retryAt        time.Time
-	severalBudgets bool // several budgets cover one pod
 }
 
 // isActive reports whether it is still too early to ask again. Budgets change with every pod, but several budgets stay several.
 func (r refusal) isActive(seen workloadSnapshot, now time.Time) bool {
-	return now.Before(r.retryAt) && (r.budgetVersions == seen.budgetVersions || r.severalBudgets && seen.severalBudgets)
+	return now.Before(r.RetryAt) && (r.budgetVersions == seen.budgetVersions || r.SeveralBudgets && seen.input.SeveralBudgets)
 }
 
 // apply removes the planned pods one after the other, until one is refused or has changed since it was observed. Failed attempts have a
 // cost: an eviction of a replaced StatefulSet pod is charged to the budget for two minutes.
-func (c *controller) apply(ctx context.Context, t target, snap workloadSnapshot, plan *Plan) error {
+func (c *controller) apply(ctx context.Context, t target, snap workloadSnapshot, plan *plan.Plan) error {
 	for _, move := range plan.Moves {
 		pod := snap.pods[move.Pod]
 		err := c.removePod(ctx, pod, move.Verb)
@@ -54,12 +54,12 @@ func (c *controller) apply(ctx context.Context, t target, snap workloadSnapshot,
 		case err == nil:
 			c.recordMove(ctx, t, pod, move)
 		case ok:
-			refused.budgetVersions, refused.retryAt = snap.budgetVersions, t.now.Add(refused.retryDelay())
+			refused.budgetVersions, refused.RetryAt = snap.budgetVersions, t.now.Add(refused.retryDelay())
 			t.state.lastRefusal = refused
-			plan.setBlocked(refused)
+			plan.SetBlocked(refused.Refusal)
 			return nil
 		case apierrors.IsNotFound(err), apierrors.IsConflict(err): // it is gone or has changed, and so may others
-			plan.scheduleRecheck(t.now.Add(conflictRetryDelay))
+			plan.ScheduleRecheck(t.now.Add(conflictRetryDelay))
 			return nil
 		default:
 			return fmt.Errorf("%s pod %q: %w", move.Verb, move.Pod, err)
@@ -90,16 +90,19 @@ func parseRefusal(err error) (refusal, bool) {
 	case err == nil:
 		return refusal{}, false
 	case strings.Contains(err.Error(), "more than one PodDisruptionBudget"): // has no code or reason of its own
-		return refusal{reason: "several PodDisruptionBudgets cover one pod, and evictions are refused then: leave one", severalBudgets: true},
-			true
+		return newRefusal("several PodDisruptionBudgets cover one pod, and evictions are refused then: leave one", true), true
 	}
 	// An overloaded API server refuses with the same code, but names no budget.
 	cause, is := apierrors.StatusCause(err, policyv1.DisruptionBudgetCause)
-	return refusal{reason: strings.TrimSuffix(cmp.Or(cause.Message, err.Error()), ".")}, is
+	return newRefusal(strings.TrimSuffix(cmp.Or(cause.Message, err.Error()), "."), false), is
+}
+
+func newRefusal(reason string, severalBudgets bool) refusal {
+	return refusal{Refusal: plan.Refusal{Reason: reason, SeveralBudgets: severalBudgets}}
 }
 
 func (r refusal) retryDelay() time.Duration {
-	if r.severalBudgets {
+	if r.SeveralBudgets {
 		return severalBudgetsRetryDelay
 	}
 	return budgetRetryDelay

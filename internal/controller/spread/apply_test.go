@@ -76,12 +76,7 @@ func TestRefusedEvictionIsRetriedWithoutABudgetChange(t *testing.T) {
 	s := newMisplacedHarness(t)
 	s.setRemoveErr(errBudgetExhausted)
 	s.mustReconcile()
-	s.setRemoveErr(nil)
-	s.clock = s.clock.Add(budgetRetryDelay)
-	s.mustReconcile()
-	if s.countMoves() != 1 {
-		t.Errorf("written: %v", s.writes)
-	}
+	s.expectMoveAfter(budgetRetryDelay)
 }
 
 func TestSeveralBudgetsAreReportedAndRetriedSlowly(t *testing.T) {
@@ -104,12 +99,7 @@ func TestSeveralBudgetsAreReportedAndRetriedSlowly(t *testing.T) {
 	if len(s.recorded) != 1 {
 		t.Errorf("told again after a restart: %+v", s.recorded)
 	}
-	s.setRemoveErr(nil)
-	s.clock = s.clock.Add(severalBudgetsRetryDelay)
-	s.mustReconcile()
-	if s.countMoves() != 1 {
-		t.Errorf("written: %v", s.writes)
-	}
+	s.expectMoveAfter(severalBudgetsRetryDelay)
 }
 
 func TestSeveralBudgetsAreDetectedBeforeEvicting(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/swarm-io/swarm-operator/internal/spread/plan"
 	"github.com/swarm-io/swarm-operator/internal/spread/split"
 	workloads "github.com/swarm-io/swarm-operator/internal/workload"
 )
@@ -27,9 +28,9 @@ type pendingEvent struct {
 
 // publishEvents emits pending events, and one for a status that differs from the last one reported: by this process or, before it started,
 // in the annotations.
-func (c *controller) publishEvents(t target, previousStatus string, plan Plan) {
+func (c *controller) publishEvents(t target, previousStatus string, plan plan.Plan) {
 	state := t.state
-	before, status := state.reportedStatus, plan.statusText()
+	before, status := state.reportedStatus, plan.StatusText()
 	if before == "" {
 		before = previousStatus
 	}
@@ -47,7 +48,7 @@ func (c *controller) publishEvents(t target, previousStatus string, plan Plan) {
 }
 
 // statusEvents returns the events for a new status.
-func statusEvents(plan Plan) []pendingEvent {
+func statusEvents(plan plan.Plan) []pendingEvent {
 	decision := plan.Decision
 	switch {
 	case decision.Status == split.Invalid:

@@ -29,6 +29,7 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/spread/snapshot"
 	"github.com/swarm-io/swarm-operator/internal/spread/split"
+	"github.com/swarm-io/swarm-operator/internal/spread/state"
 	workloads "github.com/swarm-io/swarm-operator/internal/workload"
 	"github.com/swarm-io/swarm-operator/kit"
 )
@@ -274,7 +275,7 @@ func (s *harness) number(workload workloads.Workload, policy split.Policy) int {
 	s.t.Helper()
 	objects := snapshot.Objects{Workload: workload, Now: s.clock}
 	if view := s.nodes.latest(); view != nil {
-		objects.Nodes = view.byName
+		objects.Nodes = view.ByName
 	}
 	for _, pod := range s.pods() {
 		objects.Pods = append(objects.Pods, &pod)
@@ -326,8 +327,8 @@ func (s *harness) openNode(class split.Class) string {
 	if snap == nil {
 		return string(class) + "-0"
 	}
-	for _, name := range slices.Sorted(maps.Keys(snap.byName)) {
-		if node := snap.byName[name]; node.Class == class && acceptsPods(node) {
+	for _, name := range slices.Sorted(maps.Keys(snap.ByName)) {
+		if node := snap.ByName[name]; node.Class == class && state.AcceptsPods(node) {
 			return name
 		}
 	}
@@ -359,6 +360,17 @@ func (s *harness) mustReconcile() kit.Result {
 		s.t.Fatal(err)
 	}
 	return result
+}
+
+// expectMoveAfter requires that one pod is moved when removals succeed again and this time has passed.
+func (s *harness) expectMoveAfter(pause time.Duration) {
+	s.t.Helper()
+	s.setRemoveErr(nil)
+	s.clock = s.clock.Add(pause)
+	s.mustReconcile()
+	if s.countMoves() != 1 {
+		s.t.Errorf("written: %v", s.writes)
+	}
 }
 
 // stepDuration is the duration of a step.

@@ -5,6 +5,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/swarm-io/swarm-operator/internal/spread/split"
+	"github.com/swarm-io/swarm-operator/internal/spread/state"
 )
 
 // metrics are computed at each scrape, from memory, and by the leader only: the sum over all replicas is correct. Object names are never
@@ -55,7 +56,7 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 		emit(podsDesc, total.Spot, string(split.Spot), state)
 		emit(podsDesc, total.OnDemand, string(split.OnDemand), state)
 	}
-	for of, count := range snap.countByKind() {
+	for of, count := range countByKind(*snap) {
 		emit(nodesDesc, count, string(of.class), of.labels)
 	}
 }
@@ -80,9 +81,9 @@ type nodeKind struct {
 }
 
 // countByKind counts nodes.
-func (s nodeSnapshot) countByKind() map[nodeKind]int {
+func countByKind(nodes state.Nodes) map[nodeKind]int {
 	counts := map[nodeKind]int{{split.Spot, "labelled"}: 0, {split.OnDemand, "labelled"}: 0}
-	for _, node := range s.byName {
+	for _, node := range nodes.ByName {
 		kind := nodeKind{node.Class, "labelled"}
 		if node.LabelProblem != "" {
 			kind.labels = string(node.LabelProblem)
@@ -93,7 +94,7 @@ func (s nodeSnapshot) countByKind() map[nodeKind]int {
 }
 
 // latest returns the snapshot, nil before its first use.
-func (n *nodeTracker) latest() *nodeSnapshot {
+func (n *nodeTracker) latest() *state.Nodes {
 	n.lock.Lock()
 	defer n.lock.Unlock()
 	return n.current

@@ -11,12 +11,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/internal/spread/snapshot"
-	"github.com/swarm-io/swarm-operator/internal/spread/split"
+	"github.com/swarm-io/swarm-operator/internal/spread/state"
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
@@ -36,35 +35,10 @@ type nodeTracker struct {
 	now          func() time.Time
 
 	lock          sync.Mutex
-	current       *nodeSnapshot // nil until first used
+	current       *state.Nodes // immutable, so that readers need no lock; nil until first used
 	deletedNodes  map[string]bool
 	notifyPending bool // changed is about to be called
 }
-
-// nodeSnapshot is an immutable snapshot of all nodes, so that readers need no lock.
-type nodeSnapshot struct {
-	byName                               map[string]snapshot.Node
-	spotAvailableAt, onDemandAvailableAt time.Time // when a node of that class last began to accept pods
-}
-
-// hasCapacity reports whether any node of a class accepts pods.
-func (s nodeSnapshot) hasCapacity(class split.Class) bool {
-	for _, node := range s.byName {
-		if node.Class == class && acceptsPods(node) {
-			return true
-		}
-	}
-	return false
-}
-
-func (s *nodeSnapshot) availableAt(class split.Class) *time.Time {
-	if class == split.Spot {
-		return &s.spotAvailableAt
-	}
-	return &s.onDemandAvailableAt
-}
-
-func acceptsPods(node snapshot.Node) bool { return node.Schedulable && node.Notice == "" }
 
 // Reconcile evaluates a node.
 func (n *nodeTracker) Reconcile(ctx context.Context, node *corev1.Node) (kit.Result, error) {
@@ -76,7 +50,7 @@ func (n *nodeTracker) Reconcile(ctx context.Context, node *corev1.Node) (kit.Res
 }
 
 // load returns the known nodes, complete from the first call on: a pod on a missing node would be moved.
-func (n *nodeTracker) load(ctx context.Context) (nodeSnapshot, error) {
+func (n *nodeTracker) load(ctx context.Context) (state.Nodes, error) {
 	n.lock.Lock()
 	defer n.lock.Unlock()
 	if n.current != nil {
@@ -84,43 +58,28 @@ func (n *nodeTracker) load(ctx context.Context) (nodeSnapshot, error) {
 	}
 	list := &corev1.NodeList{}
 	if err := n.cachedReader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-		return nodeSnapshot{}, fmt.Errorf("list nodes: %w", err)
+		return state.Nodes{}, fmt.Errorf("list nodes: %w", err)
 	}
-	n.current, n.deletedNodes = &nodeSnapshot{byName: make(map[string]snapshot.Node, len(list.Items))}, map[string]bool{}
-	for i := range list.Items {
-		judged := n.withInterruptedAt(snapshot.Node{}, n.settings.Node(&list.Items[i]))
-		n.current.byName[judged.Name] = judged
-		if last := n.current.availableAt(judged.Class); acceptsPods(judged) && readySince(&list.Items[i]).After(*last) {
-			*last = readySince(&list.Items[i])
-		}
-	}
-	return *n.current, nil
-}
-
-func readySince(node *corev1.Node) time.Time {
-	for _, condition := range node.Status.Conditions {
-		if condition.Type == corev1.NodeReady {
-			return condition.LastTransitionTime.Time
-		}
-	}
-	return time.Time{}
+	nodes := state.NewNodes(n.settings, list.Items, n.now())
+	n.current, n.deletedNodes = &nodes, map[string]bool{}
+	return nodes, nil
 }
 
 // update updates the state of a node.
 func (n *nodeTracker) update(node snapshot.Node) {
 	n.lock.Lock()
 	defer n.lock.Unlock()
-	before, exists := n.current.byName[node.Name]
+	before, exists := n.current.ByName[node.Name]
 	delete(n.deletedNodes, node.Name)
-	node = n.withInterruptedAt(before, node)
+	node = state.WithInterruptedAt(before, node, n.now())
 	if exists && equality.Semantic.DeepEqual(before, node) {
 		return
 	}
 	next := *n.current
-	next.byName = maps.Clone(next.byName)
-	next.byName[node.Name] = node
-	if acceptsPods(node) && (!exists || beganAccepting(before, node)) {
-		*next.availableAt(node.Class) = n.now()
+	next.ByName = maps.Clone(next.ByName)
+	next.ByName[node.Name] = node
+	if state.AcceptsPods(node) && (!exists || beganAccepting(before, node)) {
+		*next.AvailableAt(node.Class) = n.now()
 	}
 	n.current = &next
 	if !exists || !equalForWorkloads(before, node) {
@@ -128,22 +87,10 @@ func (n *nodeTracker) update(node snapshot.Node) {
 	}
 }
 
-// withInterruptedAt sets the time at which the interruption of a node was first seen.
-func (n *nodeTracker) withInterruptedAt(before, after snapshot.Node) snapshot.Node {
-	switch {
-	case !after.Interrupted():
-	case before.Interrupted():
-		after.InterruptedAt = before.InterruptedAt
-	default:
-		after.InterruptedAt = metav1.NewTime(n.now())
-	}
-	return after
-}
-
 // beganAccepting reports whether a node that accepts pods accepted fewer before: none, those of the other class, or only pods with more
 // tolerations.
 func beganAccepting(before, after snapshot.Node) bool {
-	return !acceptsPods(before) || before.Class != after.Class || slices.ContainsFunc(before.Taints, func(taint corev1.Taint) bool {
+	return !state.AcceptsPods(before) || before.Class != after.Class || slices.ContainsFunc(before.Taints, func(taint corev1.Taint) bool {
 		return !slices.ContainsFunc(after.Taints, func(left corev1.Taint) bool { return left.MatchTaint(&taint) && left.Value == taint.Value })
 	})
 }
@@ -161,12 +108,12 @@ func (n *nodeTracker) remove(name types.NamespacedName) {
 	if n.current == nil {
 		return
 	}
-	if _, known := n.current.byName[name.Name]; !known {
+	if _, known := n.current.ByName[name.Name]; !known {
 		return
 	}
 	next := *n.current
-	next.byName = maps.Clone(next.byName)
-	delete(next.byName, name.Name)
+	next.ByName = maps.Clone(next.ByName)
+	delete(next.ByName, name.Name)
 	n.current = &next
 	n.markDeleted(name.Name)
 	n.notify()
@@ -196,14 +143,14 @@ func (n *nodeTracker) notify() {
 
 // snapshotFor returns the snapshot for some pods. The cache may have a pod before its node, and a pod without a node would be moved, so
 // that an unknown node is looked up past the cache.
-func (n *nodeTracker) snapshotFor(ctx context.Context, pods []*corev1.Pod) (nodeSnapshot, error) {
+func (n *nodeTracker) snapshotFor(ctx context.Context, pods []*corev1.Pod) (state.Nodes, error) {
 	snap, err := n.load(ctx)
 	if err != nil {
 		return snap, err
 	}
 	cloned := false
 	for _, pod := range pods {
-		if _, known := snap.byName[pod.Spec.NodeName]; known || pod.Spec.NodeName == "" || n.isDeleted(pod.Spec.NodeName) {
+		if _, known := snap.ByName[pod.Spec.NodeName]; known || pod.Spec.NodeName == "" || n.isDeleted(pod.Spec.NodeName) {
 			continue
 		}
 		node, err := n.getLive(ctx, pod.Spec.NodeName)
@@ -214,9 +161,9 @@ func (n *nodeTracker) snapshotFor(ctx context.Context, pods []*corev1.Pod) (node
 			continue
 		}
 		if !cloned {
-			snap.byName, cloned = maps.Clone(snap.byName), true
+			snap.ByName, cloned = maps.Clone(snap.ByName), true
 		}
-		snap.byName[node.Name] = n.settings.Node(node)
+		snap.ByName[node.Name] = n.settings.Node(node)
 	}
 	return snap, nil
 }

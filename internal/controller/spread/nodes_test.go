@@ -11,6 +11,7 @@ import (
 
 	"github.com/swarm-io/swarm-operator/internal/spread/snapshot"
 	"github.com/swarm-io/swarm-operator/internal/spread/split"
+	"github.com/swarm-io/swarm-operator/internal/spread/state"
 )
 
 func readyNode(name string, class split.Class, edits ...func(*corev1.Node)) *corev1.Node {
@@ -61,9 +62,9 @@ func TestNodeAvailability(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			later := noon.Add(time.Hour)
 			n := &nodeTracker{settings: settings, onChange: func() {}, now: func() time.Time { return later },
-				current: &nodeSnapshot{byName: map[string]snapshot.Node{}}, deletedNodes: map[string]bool{}}
+				current: &state.Nodes{ByName: map[string]snapshot.Node{}}, deletedNodes: map[string]bool{}}
 			if test.before != nil {
-				n.current = &nodeSnapshot{byName: map[string]snapshot.Node{"n": settings.Node(test.before)}}
+				n.current = &state.Nodes{ByName: map[string]snapshot.Node{"n": settings.Node(test.before)}}
 				if passes := n.nodeChanged().Update(event.UpdateEvent{ObjectOld: test.before, ObjectNew: test.after}); passes != test.heard {
 					t.Errorf("heard %t", passes)
 				}
@@ -71,8 +72,8 @@ func TestNodeAvailability(t *testing.T) {
 			if _, err := n.Reconcile(t.Context(), test.after); err != nil {
 				t.Fatal(err)
 			}
-			if n.notifyPending != test.woken || n.latest().spotAvailableAt.Equal(later) != test.returned {
-				t.Errorf("woken %t, returned %s", n.notifyPending, n.latest().spotAvailableAt)
+			if n.notifyPending != test.woken || n.latest().SpotAvailableAt.Equal(later) != test.returned {
+				t.Errorf("woken %t, returned %s", n.notifyPending, n.latest().SpotAvailableAt)
 			}
 		})
 	}
@@ -82,7 +83,7 @@ func TestNodeAvailability(t *testing.T) {
 func TestInterruptionTimeIsRecordedOnce(t *testing.T) {
 	now := noon
 	n := &nodeTracker{settings: settings, onChange: func() {}, now: func() time.Time { return now }}
-	n.current, n.deletedNodes = &nodeSnapshot{byName: map[string]snapshot.Node{}}, map[string]bool{}
+	n.current, n.deletedNodes = &state.Nodes{ByName: map[string]snapshot.Node{}}, map[string]bool{}
 	for _, c := range []struct {
 		reason string
 		node   *corev1.Node
@@ -97,7 +98,7 @@ func TestInterruptionTimeIsRecordedOnce(t *testing.T) {
 		{"noticed again", readyNode("n", split.Spot, withNotice), 6 * time.Minute},
 	} {
 		n.update(settings.Node(c.node))
-		got := n.latest().byName["n"].InterruptedAt
+		got := n.latest().ByName["n"].InterruptedAt
 		if c.want < 0 && !got.IsZero() || c.want >= 0 && !got.Time.Equal(noon.Add(c.want)) {
 			t.Errorf("%s: %s", c.reason, got)
 		}
@@ -108,8 +109,8 @@ func TestInterruptionTimeIsRecordedOnce(t *testing.T) {
 func TestLeaderStartsWithNodeConditions(t *testing.T) {
 	s := newHarness(t, 1)
 	view, err := s.nodes.load(t.Context())
-	if want := s.clock.Add(-time.Hour); err != nil || len(view.byName) != 4 || !view.spotAvailableAt.Equal(want) ||
-		!view.onDemandAvailableAt.Equal(want) {
+	if want := s.clock.Add(-time.Hour); err != nil || len(view.ByName) != 4 || !view.SpotAvailableAt.Equal(want) ||
+		!view.OnDemandAvailableAt.Equal(want) {
 		t.Errorf("%+v: %v", view, err)
 	}
 }
@@ -118,7 +119,7 @@ func TestNodeChangesAreBatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		calls := 0
 		n := &nodeTracker{settings: settings, onChange: func() { calls++ }, now: time.Now,
-			current: &nodeSnapshot{byName: map[string]snapshot.Node{}}, deletedNodes: map[string]bool{}}
+			current: &state.Nodes{ByName: map[string]snapshot.Node{}}, deletedNodes: map[string]bool{}}
 		for _, name := range []string{"a", "b", "c"} {
 			n.update(settings.Node(readyNode(name, split.Spot)))
 		}
@@ -143,7 +144,7 @@ func TestPodOnAnUncachedNodeStays(t *testing.T) {
 		}
 	}
 	s.mustReconcile()
-	if s.countMoves() > 0 || s.nodes.latest().byName["spot-9"].Name != "" {
+	if s.countMoves() > 0 || s.nodes.latest().ByName["spot-9"].Name != "" {
 		t.Errorf("written %v", s.writes)
 	}
 	if _, err := s.nodes.Reconcile(t.Context(), node); err != nil {

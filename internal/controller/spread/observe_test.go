@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/swarm-io/swarm-operator/internal/spread/state"
 	"github.com/swarm-io/swarm-operator/internal/workload"
 )
 
@@ -45,7 +46,7 @@ func TestNothingIsMovedOnReadErrors(t *testing.T) {
 			s.nodes.current, s.nodes.cachedReader = nil, s.failingClient(&corev1.NodeList{})
 		},
 		"a node that is new": func(s *harness) {
-			s.nodes.current, s.nodes.liveReader = &nodeSnapshot{}, s.failingClient(&corev1.Node{})
+			s.nodes.current, s.nodes.liveReader = &state.Nodes{}, s.failingClient(&corev1.Node{})
 		},
 		"budgets":          func(s *harness) { s.client = s.failingClient(&policyv1.PodDisruptionBudgetList{}) },
 		"disruption hours": func(s *harness) { s.client = s.failingClient(&corev1.Namespace{}) },

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/spread/plan"
 	"github.com/swarm-io/swarm-operator/internal/spread/split"
 	workloads "github.com/swarm-io/swarm-operator/internal/workload"
 	"github.com/swarm-io/swarm-operator/kit"
@@ -26,12 +27,12 @@ var ownAnnotations = []v1alpha1.SpreadAnnotation{v1alpha1.SpreadDesired, v1alpha
 	v1alpha1.SpreadReason, v1alpha1.SpreadSettings}
 
 // report writes the changes, if any, and then emits events.
-func (c *controller) report(ctx context.Context, t target, plan Plan, applyErr error) (kit.Result, error) {
+func (c *controller) report(ctx context.Context, t target, plan plan.Plan, applyErr error) (kit.Result, error) {
 	if errors.Is(applyErr, kit.ErrNotLeading) {
 		return kit.Done(), applyErr
 	}
 	if applyErr != nil {
-		plan.setError(applyErr)
+		setError(&plan, applyErr)
 	}
 	c.states.setDecision(t.Key, plan.Decision)
 	before := t.state.annotations(t.Workload)
@@ -46,10 +47,10 @@ func (c *controller) report(ctx context.Context, t target, plan Plan, applyErr e
 }
 
 // annotations returns our annotations as they should be. Without a policy in force the wanted split is unknown, and the last one is kept.
-func (c *controller) annotations(before map[string]string, plan Plan) map[string]string {
+func (c *controller) annotations(before map[string]string, plan plan.Plan) map[string]string {
 	wanted := map[string]string{
 		c.settings.Key(v1alpha1.SpreadCurrent): plan.Decision.Current.String(),
-		c.settings.Key(v1alpha1.SpreadStatus):  plan.statusText(),
+		c.settings.Key(v1alpha1.SpreadStatus):  plan.StatusText(),
 	}
 	if word := plan.Decision.Status; word != split.Balanced && word != split.Invalid { // these need no reason
 		wanted[c.settings.Key(v1alpha1.SpreadReason)] = plan.Decision.Reason
@@ -135,9 +136,9 @@ func (c *controller) release(ctx context.Context, workload workloads.Workload) e
 
 // requeue returns when to reconcile again: for what the plan waits for and, in any case, periodically with jitter. Workloads that are not
 // managed are not reconciled periodically, so this is not left to kit.
-func (c *controller) requeue(plan Plan, now time.Time) kit.Result {
+func (c *controller) requeue(plan plan.Plan, now time.Time) kit.Result {
 	if c.resync > 0 {
-		plan.scheduleRecheck(now.Add(c.resync - rand.N(c.resync/10+1)))
+		plan.ScheduleRecheck(now.Add(c.resync - rand.N(c.resync/10+1)))
 	}
 	if plan.RecheckAt.IsZero() {
 		return kit.Done()

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/spread/plan"
 	"github.com/swarm-io/swarm-operator/internal/spread/split"
 	"github.com/swarm-io/swarm-operator/internal/workload"
 	"github.com/swarm-io/swarm-operator/kit"
@@ -28,23 +29,23 @@ func TestAnnotationPatch(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		before map[string]string
-		made   Plan
+		made   plan.Plan
 		want   map[string]any
 	}{
-		"all as it was": {all, Plan{Decision: decision, Policy: policy}, map[string]any{}},
-		"nothing yet": {nil, Plan{Decision: decision, Policy: policy}, map[string]any{
+		"all as it was": {all, plan.Plan{Decision: decision, Policy: policy}, map[string]any{}},
+		"nothing yet": {nil, plan.Plan{Decision: decision, Policy: policy}, map[string]any{
 			"swarm.io/desired-distribution": "on-demand:4,spot:6", "swarm.io/current-distribution": "on-demand:4,spot:6",
 			"swarm.io/spread-status": "Balanced", "swarm.io/spread-settings": "min-on-demand:2,spot-percentage:60",
 		}},
-		"another status, and its reason": {all, Plan{Decision: split.Decision{Status: split.Rebalancing, Reason: "why",
+		"another status, and its reason": {all, plan.Plan{Decision: split.Decision{Status: split.Rebalancing, Reason: "why",
 			Desired: decision.Desired, Current: decision.Current}, Policy: policy},
 			map[string]any{"swarm.io/spread-status": "Rebalancing", "swarm.io/spread-reason": "why"}},
 		"the reason goes with the status": {map[string]string{
 			"swarm.io/desired-distribution": "on-demand:4,spot:6", "swarm.io/current-distribution": "on-demand:4,spot:6",
 			"swarm.io/spread-status": "Rebalancing", "swarm.io/spread-reason": "why",
 			"swarm.io/spread-settings": "min-on-demand:2,spot-percentage:60",
-		}, Plan{Decision: decision, Policy: policy}, map[string]any{"swarm.io/spread-status": "Balanced", "swarm.io/spread-reason": nil}},
-		"no policy in force": {all, Plan{Decision: split.Decision{Status: split.Invalid, Current: decision.Current}, Problem: "what?"},
+		}, plan.Plan{Decision: decision, Policy: policy}, map[string]any{"swarm.io/spread-status": "Balanced", "swarm.io/spread-reason": nil}},
+		"no policy in force": {all, plan.Plan{Decision: split.Decision{Status: split.Invalid, Current: decision.Current}, Problem: "what?"},
 			map[string]any{"swarm.io/spread-status": "Invalid: what?", "swarm.io/desired-distribution": nil}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -56,29 +57,31 @@ func TestAnnotationPatch(t *testing.T) {
 }
 
 func TestStatusEvents(t *testing.T) {
-	planWith := func(word split.Status) Plan { return Plan{Decision: split.Decision{Status: word, Reason: "since"}} }
+	planWith := func(word split.Status) plan.Plan {
+		return plan.Plan{Decision: split.Decision{Status: word, Reason: "since"}}
+	}
 	invalid, severalBudgets := planWith(split.Invalid), planWith(split.BlockedByPDB)
 	invalid.Problem, severalBudgets.Problem = "what?", "two"
 	immovable := planWith(split.Rebalancing)
 	immovable.Decision.ImmovablePods = "1 pod cannot be moved"
 	for name, test := range map[string]struct {
 		annotated string
-		plans     []Plan
+		plans     []plan.Plan
 		want      []string
 	}{
-		"first balance":            {"", []Plan{planWith(split.Balanced)}, []string{"ReconciliationSuccess since"}},
-		"balanced before we began": {"Balanced", []Plan{planWith(split.Balanced), planWith(split.Balanced)}, nil},
-		"balance after another": {"Balanced", []Plan{planWith(split.Rebalancing), planWith(split.Balanced)},
+		"first balance":            {"", []plan.Plan{planWith(split.Balanced)}, []string{"ReconciliationSuccess since"}},
+		"balanced before we began": {"Balanced", []plan.Plan{planWith(split.Balanced), planWith(split.Balanced)}, nil},
+		"balance after another": {"Balanced", []plan.Plan{planWith(split.Rebalancing), planWith(split.Balanced)},
 			[]string{"ReconciliationSuccess since"}},
-		"spot goes": {"Balanced", []Plan{planWith(split.SpotUnavailable), planWith(split.SpotUnavailable)},
+		"spot goes": {"Balanced", []plan.Plan{planWith(split.SpotUnavailable), planWith(split.SpotUnavailable)},
 			[]string{"SpotUnavailable since"}},
-		"spot went before we began":  {"SpotUnavailable", []Plan{planWith(split.SpotUnavailable)}, nil},
-		"invalid":                    {"Balanced", []Plan{invalid, invalid}, []string{"ConfigurationError what? (since)"}},
-		"invalid before we began":    {"Invalid: what?", []Plan{invalid}, nil},
-		"invalid in another way":     {"Invalid: how?", []Plan{invalid}, []string{"ConfigurationError what? (since)"}},
-		"blocked by budgets":         {"Balanced", []Plan{planWith(split.BlockedByPDB)}, nil},
-		"blocked by several of them": {"Balanced", []Plan{severalBudgets, severalBudgets}, []string{"ConfigurationError two"}},
-		"a pod that cannot be moved": {"Rebalancing", []Plan{planWith(split.Rebalancing), immovable, immovable},
+		"spot went before we began":  {"SpotUnavailable", []plan.Plan{planWith(split.SpotUnavailable)}, nil},
+		"invalid":                    {"Balanced", []plan.Plan{invalid, invalid}, []string{"ConfigurationError what? (since)"}},
+		"invalid before we began":    {"Invalid: what?", []plan.Plan{invalid}, nil},
+		"invalid in another way":     {"Invalid: how?", []plan.Plan{invalid}, []string{"ConfigurationError what? (since)"}},
+		"blocked by budgets":         {"Balanced", []plan.Plan{planWith(split.BlockedByPDB)}, nil},
+		"blocked by several of them": {"Balanced", []plan.Plan{severalBudgets, severalBudgets}, []string{"ConfigurationError two"}},
+		"a pod that cannot be moved": {"Rebalancing", []plan.Plan{planWith(split.Rebalancing), immovable, immovable},
 			[]string{"ConfigurationError 1 pod cannot be moved"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -141,15 +144,15 @@ func TestAnotherWorkloadOfTheSameNameIsNotWritten(t *testing.T) {
 
 func TestRequeue(t *testing.T) {
 	c := &controller{resync: 30 * time.Second}
-	plan := Plan{Decision: split.Decision{Status: split.Balanced}}
-	if got := c.requeue(plan, noon); got == kit.Done() {
+	balanced := plan.Plan{Decision: split.Decision{Status: split.Balanced}}
+	if got := c.requeue(balanced, noon); got == kit.Done() {
 		t.Error("never")
 	}
-	plan.RecheckAt = noon.Add(time.Second)
-	if got := c.requeue(plan, noon); got != kit.RequeueAfter(time.Second, "Balanced") {
+	balanced.RecheckAt = noon.Add(time.Second)
+	if got := c.requeue(balanced, noon); got != kit.RequeueAfter(time.Second, "Balanced") {
 		t.Errorf("%+v", got)
 	}
-	if got := (&controller{}).requeue(Plan{}, noon); got != kit.Done() {
+	if got := (&controller{}).requeue(plan.Plan{}, noon); got != kit.Done() {
 		t.Errorf("%+v", got)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/swarm-io/swarm-operator/internal/spread/snapshot"
 	"github.com/swarm-io/swarm-operator/internal/spread/split"
+	"github.com/swarm-io/swarm-operator/internal/spread/state"
 	workloads "github.com/swarm-io/swarm-operator/internal/workload"
 )
 
@@ -130,32 +131,30 @@ func (s *stateStore) managedKeys(namespace string) []workloads.Key {
 }
 
 // history returns what a decision needs to know of earlier ones.
-func (s *stateStore) history(state *workloadState, nodes nodeSnapshot, now time.Time) snapshot.History {
+func (s *stateStore) history(state *workloadState, nodes state.Nodes, now time.Time) snapshot.History {
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	history := snapshot.History{
-		LastMove: state.lastMove,
-		Spot:     snapshot.ClassHistory{NoCapacitySince: state.noSpotSince, NodeAvailableAt: nodes.spotAvailableAt},
-		OnDemand: snapshot.ClassHistory{NoCapacitySince: state.noOnDemandSince, NodeAvailableAt: nodes.onDemandAvailableAt},
-	}
-	if !nodes.hasCapacity(split.Spot) && now.Sub(s.noSpotSince) < s.validFor {
+	history := nodes.History()
+	history.LastMove = state.lastMove
+	history.Spot.NoCapacitySince, history.OnDemand.NoCapacitySince = state.noSpotSince, state.noOnDemandSince
+	if !nodes.HasCapacity(split.Spot) && now.Sub(s.noSpotSince) < s.validFor {
 		history.Spot.NoCapacitySince = later(history.Spot.NoCapacitySince, s.noSpotSince)
 	}
-	if !nodes.hasCapacity(split.OnDemand) && now.Sub(s.noOnDemandSince) < s.validFor {
+	if !nodes.HasCapacity(split.OnDemand) && now.Sub(s.noOnDemandSince) < s.validFor {
 		history.OnDemand.NoCapacitySince = later(history.OnDemand.NoCapacitySince, s.noOnDemandSince)
 	}
 	return history
 }
 
 // update stores what a decision found out. If a class has no nodes, a pod that could not be scheduled in time concerns all workloads.
-func (s *stateStore) update(state *workloadState, classes split.ClassStates, nodes nodeSnapshot) {
+func (s *stateStore) update(state *workloadState, classes split.ClassStates, nodes state.Nodes) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	state.noSpotSince, state.noOnDemandSince = classes.Spot.NoCapacitySince, classes.OnDemand.NoCapacitySince
-	if !nodes.hasCapacity(split.Spot) {
+	if !nodes.HasCapacity(split.Spot) {
 		s.noSpotSince = later(s.noSpotSince, classes.Spot.PodOverdueAt)
 	}
-	if !nodes.hasCapacity(split.OnDemand) {
+	if !nodes.HasCapacity(split.OnDemand) {
 		s.noOnDemandSince = later(s.noOnDemandSince, classes.OnDemand.PodOverdueAt)
 	}
 }

@@ -80,6 +80,19 @@ func TestStaleSuccessIsRefusedBetweenTwoLaterAttempts(t *testing.T) {
 	})
 }
 
+// expectReassigned requires that task t was assigned a second time, when lease and margin had passed since the agent was heard last.
+func (sim *simulation) expectReassigned(t *testing.T, heard time.Time) []attemptRecord {
+	t.Helper()
+	runs := sim.attempts.runsOf("t")
+	if len(runs) != 2 {
+		t.Fatal(sim.describe())
+	}
+	if waited := runs[1].start.Sub(heard); waited < leaseTimeout || waited > maxReassignmentDelay {
+		t.Errorf("reassigned %v after the last heartbeat, want %v to %v", waited, leaseTimeout, maxReassignmentDelay)
+	}
+	return runs
+}
+
 func TestReassignmentWaitsForLeaseAndMarginEvenIfTheStreamIsGone(t *testing.T) {
 	simulate(t, []string{"a"}, func(t *testing.T, sim *simulation) {
 		sim.submit("t", behavior{duration: 40 * time.Second, ignoresStop: true, killDelay: time.Second})
@@ -88,13 +101,7 @@ func TestReassignmentWaitsForLeaseAndMarginEvenIfTheStreamIsGone(t *testing.T) {
 		sim.disconnect(sim.process("a"))
 		sim.startPod("b", 1)
 		sim.advance(30 * time.Second)
-		runs := sim.attempts.runsOf("t")
-		if len(runs) != 2 {
-			t.Fatal(sim.describe())
-		}
-		if waited := runs[1].start.Sub(heard); waited < leaseTimeout || waited > maxReassignmentDelay {
-			t.Errorf("reassigned %v after the last heartbeat, want %v", waited, leaseTimeout)
-		}
+		sim.expectReassigned(t, heard)
 	})
 }
 
@@ -106,13 +113,7 @@ func TestHeartbeatsAloneCount(t *testing.T) {
 		sim.process("a").network.partition() // the operator's stream stays up, and silent
 		sim.startPod("b", 1)
 		sim.advance(leaseTimeout + reassignmentSlack)
-		runs := sim.attempts.runsOf("t")
-		if len(runs) != 2 {
-			t.Fatal(sim.describe())
-		}
-		if waited := runs[1].start.Sub(heard); waited < leaseTimeout || waited > maxReassignmentDelay {
-			t.Errorf("it began elsewhere %v after the last heartbeat, want %v to %v", waited, leaseTimeout, maxReassignmentDelay)
-		}
+		sim.expectReassigned(t, heard)
 	})
 }
 
@@ -163,12 +164,8 @@ func TestAnotherPodOfTheSameNameDoesNotFreeTheAttempt(t *testing.T) {
 		heard := sim.lastHeard("a")
 		sim.replacePod("a")
 		sim.advance(30 * time.Second)
-		runs := sim.attempts.runsOf("t")
-		if len(runs) != 2 || runs[0].pod == runs[1].pod {
-			t.Fatal(sim.describe())
-		}
-		if waited := runs[1].start.Sub(heard); waited < leaseTimeout || waited > maxReassignmentDelay {
-			t.Errorf("the other pod got it %v after the last heartbeat, want %v", waited, leaseTimeout)
+		if runs := sim.expectReassigned(t, heard); runs[0].pod == runs[1].pod {
+			t.Error(sim.describe())
 		}
 	})
 }

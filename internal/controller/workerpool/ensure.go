@@ -99,7 +99,9 @@ func (r *reconciler) restoreMissing(ctx context.Context, pool *v1alpha1.WorkerPo
 
 // createPlaceholders creates all missing ConfigMaps before the first one is restored, so that a leader that dies in between leaves no part
 // of the config that looks complete.
-func (r *reconciler) createPlaceholders(ctx context.Context, pool *v1alpha1.WorkerPool, configMaps, existing map[string]*plan.ConfigMap) error {
+func (r *reconciler) createPlaceholders(
+	ctx context.Context, pool *v1alpha1.WorkerPool, configMaps, existing map[string]*plan.ConfigMap,
+) error {
 	for _, name := range slices.Sorted(maps.Keys(configMaps)) {
 		cm := configMaps[name]
 		switch old := existing[name]; {

@@ -18,7 +18,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/pool/ack"
 	"github.com/swarm-io/swarm-operator/internal/pool/codec"
 	"github.com/swarm-io/swarm-operator/internal/pool/plan"
 	"github.com/swarm-io/swarm-operator/worker/lease"
@@ -53,7 +52,7 @@ type fakeWorker struct {
 	mountedFile string
 	floor       int64
 	runningJobs map[string]bool
-	response    ack.Response
+	response    plan.AckResponse
 	silent      bool // it reads nothing
 	partitioned bool // it cannot renew its Lease
 }
@@ -315,7 +314,7 @@ func (p *fakeWorker) load() {
 		return
 	}
 	wanted := map[string]bool{}
-	response := ack.Response{Worker: p.pod.Name, PodUID: string(p.pod.UID), FileVersion: file.Version}
+	response := plan.AckResponse{Worker: p.pod.Name, PodUID: string(p.pod.UID), FileVersion: file.Version}
 	for _, entry := range file.Workers {
 		if entry.Worker == p.pod.Name {
 			response.Version = entry.Version
@@ -483,7 +482,7 @@ func (c *fakeCluster) observe(l *leader) (snapshot plan.Snapshot, err error) {
 	l.connect(c)
 	ctx := context.Background()
 	l.state.jobs = l.state.jobs.Update(c.pool, nil)
-	snapshot = plan.Snapshot{AllPolled: true, Jobs: l.state.jobs, Workload: c.workload(), AckResponses: map[string]ack.Response{}}
+	snapshot = plan.Snapshot{AllPolled: true, Jobs: l.state.jobs, Workload: c.workload(), AckResponses: map[string]plan.AckResponse{}}
 	if snapshot.History, err = l.readHistory(ctx, c.pool, l.state, false); err != nil {
 		return snapshot, err
 	}

@@ -30,7 +30,9 @@ func (r *reconciler) listRevisions(ctx context.Context, pool *v1alpha1.WorkerPoo
 
 // readHistory returns the stored revisions of a pool, by number. The newest one keeps its index. The lists of the others are read only if
 // needed: for the revision that the pool is pinned to and, past the cache, for those from which a lost config is restored.
-func (r *reconciler) readHistory(ctx context.Context, pool *v1alpha1.WorkerPool, state *localState, live bool) ([]plan.StoredRevision, error) {
+func (r *reconciler) readHistory(
+	ctx context.Context, pool *v1alpha1.WorkerPool, state *localState, live bool,
+) ([]plan.StoredRevision, error) {
 	items, err := r.listRevisions(ctx, pool, live)
 	if err != nil {
 		return nil, err

@@ -33,8 +33,9 @@ func storeRevisions(t *testing.T, count, length int) (*reconciler, *v1alpha1.Wor
 	return r, pool
 }
 
-func readStoredRevisions(ctx context.Context, r *reconciler, pool *v1alpha1.WorkerPool, state *localState, live bool) ([]plan.StoredRevision,
-	error) {
+func readStoredRevisions(
+	ctx context.Context, r *reconciler, pool *v1alpha1.WorkerPool, state *localState, live bool,
+) ([]plan.StoredRevision, error) {
 	items, err := r.listRevisions(context.WithoutCancel(ctx), pool, true)
 	if err != nil {
 		return nil, err

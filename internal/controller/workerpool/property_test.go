@@ -9,9 +9,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/swarm-io/swarm-operator/internal/pool/ack"
 	"github.com/swarm-io/swarm-operator/internal/pool/plan"
-	_ "github.com/swarm-io/swarm-operator/internal/testkit/property" // a fixed seed
+	_ "github.com/swarm-io/swarm-operator/internal/testkit/property"
 )
 
 // action is an event in the life of a pool.
@@ -138,7 +137,7 @@ var actions = map[string]action{
 	},
 	"restartContainer": func(t *rapid.T, s *scenario) {
 		if p := s.drawWorker(t); p != nil {
-			p.runningJobs, p.response = map[string]bool{}, ack.Response{}
+			p.runningJobs, p.response = map[string]bool{}, plan.AckResponse{}
 		}
 	},
 	"ready": func(t *rapid.T, s *scenario) {

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/swarm-io/swarm-operator/internal/pool/plan"
 )
 
 const (
@@ -25,27 +27,6 @@ const (
 	maxResponseSize         = 4 << 10
 	batchDelay              = 10 * time.Millisecond // answers that arrive together are signaled together
 )
-
-// Target is addressed to one worker.
-type Target struct {
-	Worker  string
-	URL     string
-	PodUID  string // of its pod
-	Version int64  // the expected version
-}
-
-// Response is a worker's response.
-type Response struct {
-	Worker      string `json:"worker"`
-	PodUID      string `json:"podUID"`
-	Version     int64  `json:"version"` // of its own list
-	FileVersion int64  `json:"config"`  // of the file
-}
-
-// satisfies reports whether nothing more has to be asked. An answer with a list newer than its file is invalid.
-func (r Response) satisfies(target Target) bool {
-	return r.Worker == target.Worker && r.PodUID == target.PodUID && r.Version == target.Version && r.FileVersion >= r.Version
-}
 
 // A Trigger triggers a reconcile of a pool.
 type Trigger interface {
@@ -64,8 +45,8 @@ type Poller struct {
 
 // poll is a question and its progress.
 type poll struct {
-	Target
-	response Response
+	plan.AckTarget
+	response plan.AckResponse
 	polled   bool
 	cancel   context.CancelFunc
 }
@@ -86,14 +67,14 @@ func New(trigger Trigger) *Poller {
 
 // Poll replaces the questions of a pool, and returns the answers so far, by worker. It never blocks. tried is true when each question was
 // asked at least once.
-func (p *Poller) Poll(pool types.NamespacedName, targets []Target) (responses map[string]Response, allPolled bool) {
+func (p *Poller) Poll(pool types.NamespacedName, targets []plan.AckTarget) (responses map[string]plan.AckResponse, allPolled bool) {
 	p.lock.Lock()
 	defer p.lock.Unlock()
 	previous, current := p.polls[pool], make(map[string]*poll, len(targets))
-	responses, allPolled = map[string]Response{}, true
+	responses, allPolled = map[string]plan.AckResponse{}, true
 	for _, target := range targets {
 		active, exists := previous[target.Worker]
-		if exists && (active.Target == target || active.response.satisfies(target)) { // a satisfying answer is also valid for another URL
+		if exists && (active.AckTarget == target || active.response.Satisfies(target)) { // a satisfying answer is also valid for another URL
 			delete(previous, target.Worker)
 		} else {
 			active = p.startPoll(pool, target)
@@ -115,9 +96,9 @@ func (p *Poller) Poll(pool types.NamespacedName, targets []Target) (responses ma
 // Forget ends all questions of a pool.
 func (p *Poller) Forget(pool types.NamespacedName) { p.Poll(pool, nil) }
 
-func (p *Poller) startPoll(pool types.NamespacedName, target Target) *poll {
+func (p *Poller) startPoll(pool types.NamespacedName, target plan.AckTarget) *poll {
 	ctx, cancel := context.WithCancel(context.Background())
-	started := &poll{Target: target, cancel: cancel}
+	started := &poll{AckTarget: target, cancel: cancel}
 	go p.pollUntilSatisfied(ctx, pool, started)
 	return started
 }
@@ -132,7 +113,7 @@ func (p *Poller) pollUntilSatisfied(ctx context.Context, pool types.NamespacedNa
 		if p.recordResponse(active, response, err) {
 			p.trigger.After(pool, batchDelay)
 		}
-		if err == nil && response.satisfies(active.Target) {
+		if err == nil && response.Satisfies(active.AckTarget) {
 			return
 		}
 		select {
@@ -143,16 +124,16 @@ func (p *Poller) pollUntilSatisfied(ctx context.Context, pool types.NamespacedNa
 }
 
 // requestLimited waits for a slot of the namespace, and asks.
-func (p *Poller) requestLimited(ctx context.Context, namespace string, active *poll) (Response, error) {
+func (p *Poller) requestLimited(ctx context.Context, namespace string, active *poll) (plan.AckResponse, error) {
 	if err := p.limiter.acquire(ctx, namespace); err != nil {
-		return Response{}, err
+		return plan.AckResponse{}, err
 	}
 	defer p.limiter.release(namespace)
 	return p.request(ctx, active.URL)
 }
 
 // recordResponse records the outcome and reports whether it is new.
-func (p *Poller) recordResponse(active *poll, response Response, err error) bool {
+func (p *Poller) recordResponse(active *poll, response plan.AckResponse, err error) bool {
 	p.lock.Lock()
 	defer p.lock.Unlock()
 	isNew := !active.polled
@@ -163,22 +144,22 @@ func (p *Poller) recordResponse(active *poll, response Response, err error) bool
 	return isNew
 }
 
-func (p *Poller) request(ctx context.Context, url string) (Response, error) {
+func (p *Poller) request(ctx context.Context, url string) (plan.AckResponse, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return Response{}, fmt.Errorf("ask %s: %w", url, err)
+		return plan.AckResponse{}, fmt.Errorf("ask %s: %w", url, err)
 	}
 	resp, err := p.client.Do(req)
 	if err != nil {
-		return Response{}, fmt.Errorf("ask: %w", err)
+		return plan.AckResponse{}, fmt.Errorf("ask: %w", err)
 	}
 	defer resp.Body.Close()
-	var response Response
+	var response plan.AckResponse
 	if resp.StatusCode != http.StatusOK {
 		return response, fmt.Errorf("ask %s: %s", url, resp.Status)
 	}
 	if err := json.NewDecoder(io.LimitReader(resp.Body, maxResponseSize)).Decode(&response); err != nil {
-		return Response{}, fmt.Errorf("ask %s: %w", url, err)
+		return plan.AckResponse{}, fmt.Errorf("ask %s: %w", url, err)
 	}
 	return response, nil
 }

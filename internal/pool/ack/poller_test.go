@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/swarm-io/swarm-operator/internal/pool/plan"
 )
 
 var pool = types.NamespacedName{Namespace: "n", Name: "p"}
@@ -27,7 +29,7 @@ func (b triggerChan) After(name types.NamespacedName, _ time.Duration) {
 func newTriggerChan() triggerChan { return make(triggerChan, 1024) }
 
 // pollUntil repeats the questions whenever the bell rings, until the answers are as wanted.
-func pollUntil(t *testing.T, asker *Poller, triggers triggerChan, targets []Target, accept func(map[string]Response) bool) {
+func pollUntil(t *testing.T, asker *Poller, triggers triggerChan, targets []plan.AckTarget, accept func(map[string]plan.AckResponse) bool) {
 	t.Helper()
 	timeout := time.After(20 * time.Second)
 	for {
@@ -61,17 +63,17 @@ func TestPollsUntilTheResponseMatches(t *testing.T) {
 	version := &atomic.Int64{}
 	version.Store(1)
 	url, requests := newWorkerServer(t, "w", "u", version)
-	targets := []Target{{Worker: "w", URL: url, PodUID: "u", Version: 2}}
-	pollUntil(t, poller, triggers, targets, func(responses map[string]Response) bool { return responses["w"].Version == 1 })
+	targets := []plan.AckTarget{{Worker: "w", URL: url, PodUID: "u", Version: 2}}
+	pollUntil(t, poller, triggers, targets, func(responses map[string]plan.AckResponse) bool { return responses["w"].Version == 1 })
 	version.Store(2)
-	pollUntil(t, poller, triggers, targets, func(responses map[string]Response) bool {
-		return responses["w"] == Response{Worker: "w", PodUID: "u", Version: 2, FileVersion: 2}
+	pollUntil(t, poller, triggers, targets, func(responses map[string]plan.AckResponse) bool {
+		return responses["w"] == plan.AckResponse{Worker: "w", PodUID: "u", Version: 2, FileVersion: 2}
 	})
 	before := requests.Load()
 	for range 100 {
 		poller.Poll(pool, targets)
 	}
-	elsewhere := []Target{{Worker: "w", URL: "http://127.0.0.1:1/", PodUID: "u", Version: 2}}
+	elsewhere := []plan.AckTarget{{Worker: "w", URL: "http://127.0.0.1:1/", PodUID: "u", Version: 2}}
 	if responses, allPolled := poller.Poll(pool, elsewhere); !allPolled || responses["w"].Version != 2 {
 		t.Errorf("what was said is forgotten when the place to ask changes: %v", responses)
 	}
@@ -87,13 +89,13 @@ func TestReplacedPodIsPolledAgain(t *testing.T) {
 	version.Store(3)
 	first, _ := newWorkerServer(t, "w", "first", version)
 	second, _ := newWorkerServer(t, "w", "second", version)
-	pollUntil(t, poller, triggers, []Target{{Worker: "w", URL: first, PodUID: "first", Version: 3}},
-		func(responses map[string]Response) bool { return responses["w"].PodUID == "first" })
-	replaced := []Target{{Worker: "w", URL: second, PodUID: "second", Version: 3}}
+	pollUntil(t, poller, triggers, []plan.AckTarget{{Worker: "w", URL: first, PodUID: "first", Version: 3}},
+		func(responses map[string]plan.AckResponse) bool { return responses["w"].PodUID == "first" })
+	replaced := []plan.AckTarget{{Worker: "w", URL: second, PodUID: "second", Version: 3}}
 	if responses, allPolled := poller.Poll(pool, replaced); responses["w"].PodUID == "first" || allPolled {
 		t.Errorf("the answer of a former pod counts: %v, tried %t", responses, allPolled)
 	}
-	pollUntil(t, poller, triggers, replaced, func(responses map[string]Response) bool { return responses["w"].PodUID == "second" })
+	pollUntil(t, poller, triggers, replaced, func(responses map[string]plan.AckResponse) bool { return responses["w"].PodUID == "second" })
 }
 
 func TestInvalidResponsesAreIgnored(t *testing.T) {
@@ -114,10 +116,10 @@ func TestInvalidResponsesAreIgnored(t *testing.T) {
 			t.Cleanup(server.Close)
 			triggers := newTriggerChan()
 			poller := New(triggers)
-			targets := []Target{{Worker: "w", URL: server.URL, PodUID: "u", Version: 1}}
+			targets := []plan.AckTarget{{Worker: "w", URL: server.URL, PodUID: "u", Version: 1}}
 			poller.Poll(pool, targets)
 			<-triggers
-			if responses, allPolled := poller.Poll(pool, targets); !allPolled || responses["w"] != (Response{}) {
+			if responses, allPolled := poller.Poll(pool, targets); !allPolled || responses["w"] != (plan.AckResponse{}) {
 				t.Errorf("got %v, tried %t", responses, allPolled)
 			}
 			poller.Forget(pool)
@@ -150,10 +152,10 @@ func newBlockingServer(t *testing.T) (blocking *blockingServer, url string) {
 	return blocking, server.URL
 }
 
-func targetsAt(url string, count int) []Target {
-	var targets []Target
+func targetsAt(url string, count int) []plan.AckTarget {
+	var targets []plan.AckTarget
 	for n := range count {
-		targets = append(targets, Target{Worker: fmt.Sprint(n), URL: url, PodUID: "u", Version: 1})
+		targets = append(targets, plan.AckTarget{Worker: fmt.Sprint(n), URL: url, PodUID: "u", Version: 1})
 	}
 	return targets
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/swarm-io/swarm-operator/internal/testkit/golden"
 )
 
 // The documented listing: 14 and 13, in list order.
@@ -57,7 +59,7 @@ func equalShares(a, b Share) bool {
 // What Hashed computes is a promise across versions: if this test fails, increment Algorithm and update the listing.
 func TestHashedIsStableAcrossVersions(t *testing.T) {
 	in := Input{Jobs: newTestList(t, golden27(t)...), Workers: readyWorkers(3), Strategy: Hashed}
-	compareGolden(t, "testdata/hashed-27-over-3.txt", formatDecision(Plan(in)))
+	golden.Compare(t, "testdata/hashed-27-over-3.txt", formatDecision(Plan(in)))
 }
 
 func TestUnassignedJobsHaveReasons(t *testing.T) {

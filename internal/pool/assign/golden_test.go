@@ -1,32 +1,13 @@
 package assign
 
 import (
-	"flag"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/swarm-io/swarm-operator/internal/testkit/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
-
-// compareGolden compares text with a golden file.
-func compareGolden(t *testing.T, file, got string) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s differs, see it with -update:\n%s", file, got)
-	}
-}
 
 // formatDecision is a readable form of a decision.
 func formatDecision(decision Decision) string {
@@ -112,7 +93,7 @@ func TestScenarios(t *testing.T) {
 					fmt.Fprintf(&text, "%s\n%s\n", c.tells[n], formatDecision(decision))
 					previous = decision.Next
 				}
-				compareGolden(t, "testdata/"+name+".txt", text.String())
+				golden.Compare(t, "testdata/"+name+".txt", text.String())
 			})
 		}
 	}

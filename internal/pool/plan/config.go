@@ -13,16 +13,6 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/pool/codec"
 )
 
-// hasUnreleasedJobs reports whether any worker may hold more than is published.
-func (p Published) hasUnreleasedJobs() bool {
-	for _, entry := range p.Ledger {
-		if len(entry.Earlier) > 0 {
-			return true
-		}
-	}
-	return false
-}
-
 // Published is what was published to workers.
 type Published struct {
 	ConfigMaps map[string]*ConfigMap // by name of ConfigMap
@@ -31,6 +21,16 @@ type Published struct {
 	Ledger     codec.Ledger
 	Missing    bool // there is no ConfigMap
 	Modified   bool // another writer has changed one
+}
+
+// hasUnreleasedJobs reports whether any worker may hold more than is published.
+func (p Published) hasUnreleasedJobs() bool {
+	for _, entry := range p.Ledger {
+		if len(entry.Earlier) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // Records returns what workers may hold, by ordinal. No worker has confirmed anything yet.

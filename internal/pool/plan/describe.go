@@ -18,9 +18,9 @@ func (p *planner) describeWorkers() {
 		records[record.Worker] = record
 	}
 	for _, m := range p.memberSet.members {
-		record, exists := records[m.Name]
-		if !exists && m.pod == nil && !m.wanted {
-			continue
+		record := records[m.Name]
+		if m.pod == nil && !m.wanted && len(record.MayHold()) == 0 {
+			continue // it has left; its empty list goes with the next publication
 		}
 		state := m.statusState()
 		if len(p.memberSet.members) > MaxListed && (state == v1alpha1.WorkerReady && record.IsAcknowledged() || len(p.Workers) == MaxListed) {

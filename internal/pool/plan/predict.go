@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/pool/ack"
 	"github.com/swarm-io/swarm-operator/internal/pool/assign"
 )
 
@@ -22,11 +21,15 @@ type Prediction struct {
 	Decision assign.Decision  // where they should be
 }
 
-// Predict returns what the operator will do once every worker is ready. Workers have loaded what the status says, and a pause is over.
+// Predict returns what the operator will do once every worker is ready. Workers have loaded what the status says, a pause is over, and
+// the pool has scaled its workload.
 func Predict(pool *v1alpha1.WorkerPool, snapshot Snapshot, now time.Time) Prediction {
 	pool = pool.DeepCopy()
 	pool.Spec.Mode = v1alpha1.PoolRunning
 	pool.Spec.Refresh.Acknowledge = &v1alpha1.PoolAcknowledge{} // whatever proves that a list was loaded, the status has it
+	if pool.Spec.Replicas != nil {
+		snapshot.Workload.Replicas = int(*pool.Spec.Replicas) // the pool will have scaled it
+	}
 	if snapshot.Problem == nil {
 		snapshot.Pods = snapshot.readyPods(snapshot.wantedReplicas(pool), now)
 		snapshot.AckResponses = snapshot.acknowledged(pool)
@@ -87,7 +90,7 @@ func readyPod(pod *corev1.Pod) *corev1.Pod {
 }
 
 // acknowledged returns the answers of the workers that have loaded their lists according to the status.
-func (s Snapshot) acknowledged(pool *v1alpha1.WorkerPool) map[string]ack.Response {
+func (s Snapshot) acknowledged(pool *v1alpha1.WorkerPool) map[string]AckResponse {
 	if pool.Status.Version != s.Published.Version {
 		return nil // the status is about other lists
 	}
@@ -96,10 +99,10 @@ func (s Snapshot) acknowledged(pool *v1alpha1.WorkerPool) map[string]ack.Respons
 		loaded[worker.Name] = worker.Acknowledged == v1alpha1.AckReceived || worker.Acknowledged == v1alpha1.AckAssumed
 	}
 	all := len(s.History) > 0 && pool.Status.ConvergedRevision == s.newestNumber()
-	responses, pods := map[string]ack.Response{}, s.podsByName()
+	responses, pods := map[string]AckResponse{}, s.podsByName()
 	for _, entry := range s.Published.Entries {
 		if pod := pods[entry.Worker]; pod != nil && (all || loaded[entry.Worker]) {
-			responses[entry.Worker] = ack.Response{
+			responses[entry.Worker] = AckResponse{
 				Worker: entry.Worker, PodUID: string(pod.UID), Version: entry.Version, FileVersion: entry.Version,
 			}
 		}

@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/swarm-io/swarm-operator/internal/pool/ack"
 	"github.com/swarm-io/swarm-operator/internal/pool/assign"
 	"github.com/swarm-io/swarm-operator/internal/pool/codec"
 )
@@ -22,21 +21,21 @@ func revokedRecord() (assign.Record, *corev1.Pod) {
 // A job is free only when the pod that may run it has confirmed that it does not: a wrong answer would give it two owners.
 func TestOnlyTheWorkersOwnAnswerCounts(t *testing.T) {
 	for reason, c := range map[string]struct {
-		answer ack.Response
+		answer AckResponse
 		counts bool
 	}{
-		"its own":                            {ack.Response{Worker: "w-0", PodUID: "uid-w-0", Version: 5, FileVersion: 5}, true},
-		"its own, of a later file":           {ack.Response{Worker: "w-0", PodUID: "uid-w-0", Version: 5, FileVersion: 9}, true},
-		"another worker's":                   {ack.Response{Worker: "w-1", PodUID: "uid-w-0", Version: 5, FileVersion: 5}, false},
-		"an earlier pod's":                   {ack.Response{Worker: "w-0", PodUID: "uid-before", Version: 5, FileVersion: 5}, false},
-		"an earlier version":                 {ack.Response{Worker: "w-0", PodUID: "uid-w-0", Version: 4, FileVersion: 4}, false},
-		"a list that is newer than its file": {ack.Response{Worker: "w-0", PodUID: "uid-w-0", Version: 5, FileVersion: 4}, false},
-		"none":                               {ack.Response{}, false},
+		"its own":                            {AckResponse{Worker: "w-0", PodUID: "uid-w-0", Version: 5, FileVersion: 5}, true},
+		"its own, of a later file":           {AckResponse{Worker: "w-0", PodUID: "uid-w-0", Version: 5, FileVersion: 9}, true},
+		"another worker's":                   {AckResponse{Worker: "w-1", PodUID: "uid-w-0", Version: 5, FileVersion: 5}, false},
+		"an earlier pod's":                   {AckResponse{Worker: "w-0", PodUID: "uid-before", Version: 5, FileVersion: 5}, false},
+		"an earlier version":                 {AckResponse{Worker: "w-0", PodUID: "uid-w-0", Version: 4, FileVersion: 4}, false},
+		"a list that is newer than its file": {AckResponse{Worker: "w-0", PodUID: "uid-w-0", Version: 5, FileVersion: 4}, false},
+		"none":                               {AckResponse{}, false},
 	} {
 		t.Run(reason, func(t *testing.T) {
 			record, pod := revokedRecord()
 			d := &planner{pool: newPool(), clocks: &Clocks{},
-				snapshot: Snapshot{AckResponses: map[string]ack.Response{"w-0": c.answer}}}
+				snapshot: Snapshot{AckResponses: map[string]AckResponse{"w-0": c.answer}}}
 			if got := d.applyAcknowledgement(record, pod); got.IsAcknowledged() != c.counts || (len(got.MayHold()) == 1) != c.counts {
 				t.Errorf("settled %t, may hold %v", got.IsAcknowledged(), got.MayHold())
 			}

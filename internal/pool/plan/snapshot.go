@@ -10,9 +10,23 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/pool/ack"
 	"github.com/swarm-io/swarm-operator/internal/pool/assign"
 )
+
+// Snapshot is the observed state of a pool.
+type Snapshot struct {
+	Problem      *Problem // why nothing can be done
+	Jobs         Jobs
+	Workload     Workload
+	Pods         []*corev1.Pod          // of the workload, unordered; from the cache, so they must not be modified
+	PodsVerified bool                   // the pods were read past the cache, after the published lists
+	GoneWorkers  map[string]bool        // workers without a pod of their name, as the API server reported then
+	ReleasedPods map[string]*corev1.Pod // workers' pods that exist but no longer belong to the workload, by name
+	History      []StoredRevision       // by number
+	Published    Published
+	AckResponses map[string]AckResponse // by worker
+	AllPolled    bool                   // every worker was asked at least once
+}
 
 // rollbackChoices lists the stored revisions.
 func (s Snapshot) rollbackChoices() string {
@@ -74,21 +88,6 @@ func (s Snapshot) knownOrdinals() map[int]bool {
 	return ordinals
 }
 
-// Snapshot is the observed state of a pool.
-type Snapshot struct {
-	Problem      *Problem // why nothing can be done
-	Jobs         Jobs
-	Workload     Workload
-	Pods         []*corev1.Pod          // of the workload, unordered; from the cache, so they must not be modified
-	PodsVerified bool                   // the pods were read past the cache, after the published lists
-	GoneWorkers  map[string]bool        // workers without a pod of their name, as the API server reported then
-	ReleasedPods map[string]*corev1.Pod // workers' pods that exist but no longer belong to the workload, by name
-	History      []StoredRevision       // by number
-	Published    Published
-	AckResponses map[string]ack.Response // by worker
-	AllPolled    bool                    // every worker was asked at least once
-}
-
 // NeedsLiveRead reports whether the cache is not sufficient: a worker that may hold revoked jobs seems to be gone, or was not seen since
 // its list was published although only its replacement can prove anything.
 func (s Snapshot) NeedsLiveRead(pool *v1alpha1.WorkerPool, clocks *Clocks) bool {
@@ -119,16 +118,16 @@ func (s Snapshot) RecordPods(clocks *Clocks) {
 }
 
 // AckTargets returns a question for each worker that has a list and can be asked.
-func (s Snapshot) AckTargets(pool *v1alpha1.WorkerPool) []ack.Target {
+func (s Snapshot) AckTargets(pool *v1alpha1.WorkerPool) []AckTarget {
 	spec := pool.Spec.Refresh.Acknowledge
 	if spec == nil {
 		return nil
 	}
 	holderPods := s.holderPods()
-	var targets []ack.Target
+	var targets []AckTarget
 	for _, entry := range s.Published.Entries {
 		if pod := holderPods[entry.Worker]; pod != nil && pod.Status.PodIP != "" {
-			targets = append(targets, ack.Target{
+			targets = append(targets, AckTarget{
 				Worker: entry.Worker, PodUID: string(pod.UID), Version: entry.Version, URL: ackURL(pod.Status.PodIP, spec.HTTPGet),
 			})
 		}

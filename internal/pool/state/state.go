@@ -1,5 +1,5 @@
-// Package state reads what a WorkerPool consists of: its ConfigMaps, revisions, workload and pods. The controller, kubectl swarm and the HTTP
-// API read through it, from a cache or from the API server, and so they agree on which objects belong to a pool.
+// Package state reads what a WorkerPool consists of: its ConfigMaps, revisions, workload and pods. The controller, kubectl swarm and the
+// HTTP API read through it, from a cache or from the API server, and so they agree on which objects belong to a pool.
 package state
 
 import (

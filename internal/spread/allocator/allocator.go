@@ -30,8 +30,8 @@ const (
 	// maxCacheLag is how long a cache may lag behind the pod's creator: a pod that is gone, more replicas, a new workload. A replica that
 	// asks the leader waits for 1 s, and the API server for 2 s. On a busy machine, caches lag by 400 ms.
 	maxCacheLag = 600 * time.Millisecond
-	// takeOverAfter is how long after its assignment a number without a pod may be given to another request. The creator and other webhooks may
-	// take longer, but then the waiting request takes precedence.
+	// takeOverAfter is how long after its assignment a number without a pod may be given to another request. The creator and other webhooks
+	// may take longer, but then the waiting request takes precedence.
 	takeOverAfter = 3 * time.Second
 	// retryInterval is the time between two looks.
 	retryInterval = 10 * time.Millisecond

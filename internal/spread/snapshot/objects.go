@@ -26,7 +26,6 @@ type Objects struct {
 	Nodes    map[string]Node
 	Budgets  []*policyv1.PodDisruptionBudget                       // of its namespace
 	Volumes  func(*corev1.Pod) ([]*corev1.PersistentVolume, error) // nil: not considered
-	Hold     string                                                // why Ready pods must stay, in addition to what the objects say
 	History  History
 	Now      time.Time
 }
@@ -154,8 +153,6 @@ func (s Settings) disruptionBudget(objects Objects) (split.Budget, string) {
 	var maxPerPod int
 	budget.Allowed, maxPerPod = disruptionLimit(objects.Pods, objects.Budgets)
 	switch {
-	case objects.Hold != "":
-		return budget, objects.Hold
 	case objects.Workload.Rollout != "":
 		return budget, objects.Workload.Rollout
 	case maxPerPod > 1 && !budget.Override:

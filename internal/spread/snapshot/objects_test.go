@@ -219,10 +219,6 @@ func TestHold(t *testing.T) {
 	if hold := mustSnapshot(t, objects).Hold; hold != objects.Workload.Rollout {
 		t.Errorf("a rollout does not hold: %q", hold)
 	}
-	objects.Hold = "the window is closed"
-	if hold := mustSnapshot(t, objects).Hold; hold != objects.Hold {
-		t.Errorf("got %q", hold)
-	}
 }
 
 func TestPodsWithUnreachableVolumesAreImmovable(t *testing.T) {

@@ -1,15 +1,13 @@
 package split
 
 import (
-	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
-)
 
-var update = flag.Bool("update", false, "write the golden files anew")
+	"github.com/swarm-io/swarm-operator/internal/testkit/golden"
+)
 
 type clusterEvent struct {
 	title    string
@@ -83,7 +81,7 @@ var scenarios = []struct {
 func TestScenarios(t *testing.T) {
 	for _, story := range scenarios {
 		t.Run(story.name, func(t *testing.T) {
-			compareGolden(t, "testdata/"+story.name+".txt", playEvents(story.begins(), story.events))
+			golden.Compare(t, "testdata/"+story.name+".txt", playEvents(story.begins(), story.events))
 		})
 	}
 }
@@ -104,20 +102,4 @@ func playEvents(c *cluster, events []clusterEvent) string {
 		}
 	}
 	return text.String()
-}
-
-func compareGolden(t *testing.T, file, got string) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s differs, see it with -update:\n%s", file, got)
-	}
 }

@@ -71,12 +71,7 @@ func TestEndOfAnAttemptThatIsStoredDoesNotWait(t *testing.T) {
 // An attempt was given up, and its agent returns with a failure before that is stored.
 func TestFailureIsAcknowledgedWhenTheLossIsStored(t *testing.T) {
 	withFixture(t, nil, func(t *testing.T, f *fixture) {
-		f.setSwarms("s")
-		a := f.joinAgent(t, "a", "s", 1)
-		task := f.createTask("t", "s")
-		f.runStep()
-		attempt := f.takeAssignments()[0]
-		f.storeStatus(task)
+		a, task, attempt := f.startTask(t)
 		f.Left(a)
 		time.Sleep(17 * time.Second)
 		f.runStep()

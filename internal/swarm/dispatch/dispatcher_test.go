@@ -205,18 +205,8 @@ func (f *fixture) takeAssignments() []*linkv1.Attempt {
 // staleCount returns how many messages of a kind were refused.
 func (f *fixture) staleCount(t *testing.T, kind string) float64 {
 	t.Helper()
-	families, err := f.registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, family := range families {
-		for _, metric := range family.GetMetric() {
-			if family.GetName() == "swarm_task_stale_total" && metric.GetLabel()[0].GetValue() == kind {
-				return metric.GetCounter().GetValue()
-			}
-		}
-	}
-	return 0
+	count, _ := f.findMetric(t, "swarm_task_stale_total", kind)
+	return count
 }
 
 func nameOf(task *v1alpha1.Task) types.NamespacedName {

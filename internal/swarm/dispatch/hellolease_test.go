@@ -26,16 +26,7 @@ func TestWorkThatIsNotStoredExpiresByTheLeaseInHello(t *testing.T) {
 					t.Fatalf("told %s", granted)
 				}
 				f.Left(leasedAgent)
-				time.Sleep(leaseTimeout(time.Minute) - time.Millisecond)
-				f.runStep()
-				if view := f.Observe(task, TaskInput{}); view.Assignment == nil {
-					t.Fatal("given up while the agent may work")
-				}
-				time.Sleep(time.Millisecond)
-				f.runStep()
-				if view := f.Observe(task, TaskInput{}); view.End == nil {
-					t.Error("not given up after the lease")
-				}
+				f.requireLostAfter(t, task, leaseTimeout(time.Minute))
 			})
 		})
 	}

@@ -37,13 +37,7 @@ func TestObjectOlderThanOneSeenIsStale(t *testing.T) {
 
 func TestAssignmentWrittenForOnePodIsNotSentToItsSuccessor(t *testing.T) {
 	withFixture(t, nil, func(t *testing.T, f *fixture) {
-		f.setSwarms("s")
-		a := f.joinAgent(t, "a", "s", 2)
-		task := f.createTask("t", "s")
-		f.runStep()
-		f.sendResult(a, f.takeAssignments()[0], linkv1.Outcome_OUTCOME_HANDED_BACK)
-		f.storeStatus(task)
-		f.runStep() // decided, to be written
+		a, task := f.decideSecondAttempt(t)
 		f.Left(a)
 		if err := f.Joined(a, "another pod", &linkv1.Hello{Swarm: "s", Slots: 2}); err != nil {
 			t.Fatal(err)
@@ -102,11 +96,7 @@ func TestResultsOfFinishedTasksAreAcknowledged(t *testing.T) {
 
 func TestHolderOfAnOlderEpochIsStopped(t *testing.T) {
 	withFixture(t, nil, func(t *testing.T, f *fixture) {
-		f.setSwarms("s")
-		a := f.joinAgent(t, "a", "s", 1)
-		task := f.createTask("t", "s")
-		f.runStep()
-		older := f.takeAssignments()[0]
+		a, task, older := f.assignTask(t)
 		newer := proto.Clone(older).(*linkv1.Attempt)
 		newer.Epoch += 10
 		f.joinAgent(t, "b", "s", 1, newer)

@@ -55,16 +55,10 @@ func TestLongerLeaseIsStoredBeforeItIsSent(t *testing.T) {
 	withFixture(t, nil, func(t *testing.T, f *fixture) {
 		agent := agentWithLease(0)
 		f.SetAgent(agent, 40*time.Second)
-		if granted := f.openStream(t, &linkv1.Hello{}); granted != ShortestLease {
-			t.Fatalf("told %s while none is stored", granted)
-		}
-		if stored := f.setAgentLease(agent, 40*time.Second); stored != 40*time.Second {
-			t.Fatalf("stored %s", stored)
-		}
+		f.requireLease(t, &linkv1.Hello{}, ShortestLease, "none is stored")
+		f.requireStoredLease(t, agent, 40*time.Second, 40*time.Second, "nothing longer is in force")
 		f.disconnectAgent(t)
-		if granted := f.openStream(t, &linkv1.Hello{}); granted != 40*time.Second {
-			t.Errorf("told %s", granted)
-		}
+		f.requireLease(t, &linkv1.Hello{}, 40*time.Second, "it is stored")
 		f.setAgentLease(agent, 40*time.Second)
 		if len(f.disconnected) != 0 {
 			t.Error("an agent that was told its lease was asked to connect again")
@@ -77,23 +71,15 @@ func TestLeaseInForceIsStoredWithAnObjectThatWasMadeAgain(t *testing.T) {
 	withFixture(t, nil, func(t *testing.T, f *fixture) {
 		f.resetReady()
 		again := &linkv1.Hello{Lease: durationpb.New(time.Minute)}
-		if granted := f.openStream(t, again); granted != time.Minute {
-			t.Fatalf("told %s", granted)
-		}
+		f.requireLease(t, again, time.Minute, "the agent names it")
 		f.Open(Snapshot{})
 		agent := agentWithLease(0)
-		if stored := f.setAgentLease(agent, 20*time.Second); stored != time.Minute {
-			t.Fatalf("stored %s while the agent goes by a minute", stored)
-		}
+		f.requireStoredLease(t, agent, 20*time.Second, time.Minute, "while the agent goes by a minute")
 		f.disconnectAgent(t)
-		if granted := f.openStream(t, again); granted != 20*time.Second {
-			t.Fatalf("told %s", granted)
-		}
+		f.requireLease(t, again, 20*time.Second, "it is stored")
 		time.Sleep(leaseTimeout(time.Minute) + time.Millisecond)
 		f.heardAt[leasedAgent] = time.Now()
-		if stored := f.setAgentLease(agent, 20*time.Second); stored != 20*time.Second {
-			t.Errorf("stored %s after the longer lease is over", stored)
-		}
+		f.requireStoredLease(t, agent, 20*time.Second, 20*time.Second, "after the longer lease is over")
 	})
 }
 
@@ -105,21 +91,15 @@ func TestFormerLeaseCountsUntilItIsOver(t *testing.T) {
 		f.openStream(t, &linkv1.Hello{})
 		f.setAgentLease(agent, 20*time.Second)
 		f.disconnectAgent(t)
-		if granted := f.openStream(t, &linkv1.Hello{Lease: durationpb.New(time.Minute)}); granted != 20*time.Second {
-			t.Fatalf("told %s", granted)
-		}
+		f.requireLease(t, &linkv1.Hello{Lease: durationpb.New(time.Minute)}, 20*time.Second, "it is stored")
 		again := agentWithLease(0)
-		if stored := f.setAgentLease(again, 20*time.Second); stored != time.Minute {
-			t.Fatalf("stored %s with the object that was made again", stored)
-		}
+		f.requireStoredLease(t, again, 20*time.Second, time.Minute, "with the object that was made again")
 		if got := f.maxLeaseInUse(f.agents[leasedAgent]); got != time.Minute {
 			t.Errorf("%s is stored with assignments", got)
 		}
 		time.Sleep(leaseTimeout(time.Minute) + time.Millisecond)
 		f.heardAt[leasedAgent] = time.Now()
-		if stored := f.setAgentLease(again, 20*time.Second); stored != 20*time.Second {
-			t.Errorf("stored %s after the longer lease is over", stored)
-		}
+		f.requireStoredLease(t, again, 20*time.Second, 20*time.Second, "after the longer lease is over")
 		if got := f.maxLeaseInUse(f.agents[leasedAgent]); got != 20*time.Second {
 			t.Errorf("%s is stored with assignments after that", got)
 		}
@@ -148,18 +128,14 @@ func TestLeaseOfAnOldObjectIsNotSent(t *testing.T) {
 		former.ResourceVersion, current.ResourceVersion = "1", "2"
 		f.SetAgent(current, 50*time.Second)
 		f.SetAgent(former, 50*time.Second)
-		if granted := f.openStream(t, &linkv1.Hello{}); granted != 20*time.Second {
-			t.Errorf("told %s, and 20s is stored", granted)
-		}
+		f.requireLease(t, &linkv1.Hello{}, 20*time.Second, "it is stored")
 	})
 	withFixture(t, nil, func(t *testing.T, f *fixture) {
 		former, current := agentWithLease(50), agentWithLease(20)
 		former.ResourceVersion, current.ResourceVersion = "1", "2"
 		f.Open(Snapshot{Agents: []v1alpha1.Agent{*current}})
 		f.SetAgent(former, 50*time.Second)
-		if granted := f.openStream(t, &linkv1.Hello{}); granted != 20*time.Second {
-			t.Errorf("told %s, and 20s was found by the census", granted)
-		}
+		f.requireLease(t, &linkv1.Hello{}, 20*time.Second, "it was found by the census")
 	})
 }
 
@@ -170,22 +146,14 @@ func TestStoredLeaseIsLoweredAfterTheLongerOneIsOver(t *testing.T) {
 		f.openStream(t, &linkv1.Hello{})
 		time.Sleep(time.Hour)
 		f.heardAt[leasedAgent] = time.Now()
-		if stored := f.setAgentLease(agent, 20*time.Second); stored != 50*time.Second {
-			t.Fatalf("stored %s while the agent goes by a longer one", stored)
-		}
+		f.requireStoredLease(t, agent, 20*time.Second, 50*time.Second, "while the agent goes by a longer one")
 		f.disconnectAgent(t)
-		if granted := f.openStream(t, &linkv1.Hello{}); granted != 20*time.Second {
-			t.Fatalf("told %s", granted)
-		}
+		f.requireLease(t, &linkv1.Hello{}, 20*time.Second, "it is stored")
 		time.Sleep(leaseTimeout(50*time.Second) - time.Millisecond)
 		f.heardAt[leasedAgent] = time.Now()
-		if stored := f.setAgentLease(agent, 20*time.Second); stored != 50*time.Second {
-			t.Errorf("stored %s while the longer one may go on, if the Welcome was lost", stored)
-		}
+		f.requireStoredLease(t, agent, 20*time.Second, 50*time.Second, "while the longer one may go on, if the Welcome was lost")
 		time.Sleep(time.Millisecond)
-		if stored := f.setAgentLease(agent, 20*time.Second); stored != 20*time.Second {
-			t.Errorf("stored %s after the longer one is over", stored)
-		}
+		f.requireStoredLease(t, agent, 20*time.Second, 20*time.Second, "after the longer one is over")
 	})
 }
 
@@ -200,19 +168,13 @@ func TestStoredLeaseIsNotLoweredWhileALeaseIsBeingSent(t *testing.T) {
 		if granted := f.Lease(leasedAgent, &linkv1.Hello{}); granted != 50*time.Second {
 			t.Fatalf("told %s", granted)
 		}
-		if stored := f.setAgentLease(agent, 20*time.Second); stored != 50*time.Second {
-			t.Fatalf("stored %s while the agent has just been told a longer one", stored)
-		}
+		f.requireStoredLease(t, agent, 20*time.Second, 50*time.Second, "while the agent has just been told a longer one")
 		f.heardAt[leasedAgent] = time.Now()
 		f.Left(leasedAgent)
 		time.Sleep(leaseTimeout(50*time.Second) - time.Millisecond)
-		if stored := f.setAgentLease(agent, 20*time.Second); stored != 50*time.Second {
-			t.Errorf("stored %s while the longer one goes on after the stream", stored)
-		}
+		f.requireStoredLease(t, agent, 20*time.Second, 50*time.Second, "while the longer one goes on after the stream")
 		time.Sleep(time.Millisecond)
-		if stored := f.setAgentLease(agent, 20*time.Second); stored != 20*time.Second {
-			t.Errorf("stored %s after the longer one is over", stored)
-		}
+		f.requireStoredLease(t, agent, 20*time.Second, 20*time.Second, "after the longer one is over")
 	})
 }
 
@@ -227,15 +189,11 @@ func TestLeaseThatMayHaveBeenLoweredIsNotSent(t *testing.T) {
 			t.Fatalf("stored %s", stored)
 		}
 		f.SetAgent(agent, 50*time.Second)
-		if granted := f.openStream(t, &linkv1.Hello{}); granted != 20*time.Second {
-			t.Errorf("told %s, and 20s may be stored", granted)
-		}
+		f.requireLease(t, &linkv1.Hello{}, 20*time.Second, "it may be stored")
 		agent.ResourceVersion = "2"
 		f.SetAgent(agent, 50*time.Second)
 		f.disconnectAgent(t)
-		if granted := f.openStream(t, &linkv1.Hello{}); granted != 50*time.Second {
-			t.Errorf("told %s, and 50s is stored", granted)
-		}
+		f.requireLease(t, &linkv1.Hello{}, 50*time.Second, "it is stored")
 	})
 }
 
@@ -244,13 +202,9 @@ func TestNewLeaderLowersTheLeaseOfItsPredecessorLate(t *testing.T) {
 	withFixture(t, nil, func(t *testing.T, f *fixture) {
 		agent := agentWithLease(50)
 		time.Sleep(leaseTimeout(50*time.Second) - time.Millisecond)
-		if stored := f.setAgentLease(agent, 20*time.Second); stored != 50*time.Second {
-			t.Errorf("stored %s", stored)
-		}
+		f.requireStoredLease(t, agent, 20*time.Second, 50*time.Second, "a former leader may have sent it just before")
 		time.Sleep(time.Millisecond)
-		if stored := f.setAgentLease(agent, 20*time.Second); stored != 20*time.Second {
-			t.Errorf("stored %s", stored)
-		}
+		f.requireStoredLease(t, agent, 20*time.Second, 20*time.Second, "after the longer one is over")
 	})
 }
 
@@ -262,55 +216,29 @@ func TestRecoveryWaitsForTheStoredLease(t *testing.T) {
 		0:   leaseTimeout(15 * time.Second),
 	} {
 		withFixture(t, nil, func(t *testing.T, f *fixture) {
+			t.Log("stored lease in seconds:", stored)
 			f.Open(Snapshot{Agents: []v1alpha1.Agent{*agentWithLease(stored)}})
 			f.setSwarms("s")
 			b := f.joinAgent(t, "b", "s", 1)
 			f.createTask("t", "s")
-			time.Sleep(gate - time.Millisecond)
-			f.heardAt[b] = time.Now()
-			f.runStep()
-			if attempts := f.takeAssignments(); len(attempts) != 0 {
-				t.Fatalf("lease %d: given out before the gate has ended", stored)
-			}
-			time.Sleep(time.Millisecond)
-			f.runStep()
-			if attempts := f.takeAssignments(); len(attempts) != 1 {
-				t.Errorf("lease %d: not given out when the gate has ended", stored)
-			}
+			f.requireAssignedAfter(t, gate, b)
 		})
 	}
 }
 
 func TestWorkExpiresByTheLeaseThatWasSent(t *testing.T) {
 	withFixture(t, nil, func(t *testing.T, f *fixture) {
-		f.setSwarms("s")
-		f.SetAgent(agentWithLease(40), 40*time.Second)
-		f.openStream(t, &linkv1.Hello{})
-		task := f.createTask("t", "s")
-		f.runStep()
+		task := f.createTaskUnderLease(t, 40, 40*time.Second)
 		f.storeStatus(task)
 		f.Left(leasedAgent)
-		time.Sleep(leaseTimeout(40*time.Second) - time.Millisecond)
-		f.runStep()
-		if view := f.Observe(task, TaskInput{}); view.Assignment == nil {
-			t.Fatal("given up while the agent may work")
-		}
-		time.Sleep(time.Millisecond)
-		f.runStep()
-		if view := f.Observe(task, TaskInput{}); view.End == nil || !view.End.Lost {
-			t.Errorf("not given up after the lease: %+v", view)
-		}
+		f.requireLostAfter(t, task, leaseTimeout(40*time.Second))
 	})
 }
 
 // The Welcome with the shorter lease may be lost: then the agent keeps the longer one that it received before.
 func TestWorkExpiresByTheLongerOfTwoLeases(t *testing.T) {
 	withFixture(t, nil, func(t *testing.T, f *fixture) {
-		f.setSwarms("s")
-		f.SetAgent(agentWithLease(50), 50*time.Second)
-		f.openStream(t, &linkv1.Hello{})
-		task := f.createTask("t", "s")
-		f.runStep()
+		task := f.createTaskUnderLease(t, 50, 50*time.Second)
 		attempts := f.takeAssignments()
 		f.storeStatus(task)
 		f.Left(leasedAgent)
@@ -329,6 +257,7 @@ func TestWorkExpiresByTheLongerOfTwoLeases(t *testing.T) {
 func TestWorkExpiresByTheLeaseThatTheFormerLeaderSent(t *testing.T) {
 	for name, agents := range map[string][]v1alpha1.Agent{"stored": {*agentWithLease(50)}, "the object is gone": nil} {
 		withFixture(t, nil, func(t *testing.T, f *fixture) {
+			t.Log(name)
 			f.resetReady()
 			f.Open(Snapshot{Agents: agents})
 			f.setSwarms("s")
@@ -342,16 +271,7 @@ func TestWorkExpiresByTheLeaseThatTheFormerLeaderSent(t *testing.T) {
 			running := &linkv1.Attempt{Namespace: "ns", Task: "t", TaskUid: "uid-t", Attempt: 1, Epoch: 1}
 			f.sendHello(t, leasedAgent, "p", &linkv1.Hello{Running: []*linkv1.Attempt{running}})
 			f.Left(leasedAgent)
-			time.Sleep(leaseTimeout(50*time.Second) - time.Millisecond)
-			f.runStep()
-			if view := f.Observe(task, TaskInput{}); view.Assignment == nil {
-				t.Fatalf("%s: given up while the agent may work", name)
-			}
-			time.Sleep(time.Millisecond)
-			f.runStep()
-			if view := f.Observe(task, TaskInput{}); view.End == nil {
-				t.Errorf("%s: not given up after the lease", name)
-			}
+			f.requireLostAfter(t, task, leaseTimeout(50*time.Second))
 		})
 	}
 }
@@ -360,27 +280,14 @@ func TestStoredAssignmentExpiresByTheStoredLease(t *testing.T) {
 	withFixture(t, nil, func(t *testing.T, f *fixture) {
 		f.Open(Snapshot{Agents: []v1alpha1.Agent{*agentWithLease(600)}})
 		task := f.assignedTask("t", "a")
-		time.Sleep(leaseTimeout(600*time.Second) - time.Millisecond)
-		f.runStep()
-		if view := f.Observe(task, TaskInput{}); view.Assignment == nil {
-			t.Fatal("given up while the agent may work")
-		}
-		time.Sleep(time.Millisecond)
-		f.runStep()
-		if view := f.Observe(task, TaskInput{}); view.End == nil {
-			t.Error("not given up after the lease")
-		}
+		f.requireLostAfter(t, task, leaseTimeout(600*time.Second))
 	})
 }
 
 func TestAgentWithALongLeaseGetsWhatIsStored(t *testing.T) {
 	for lease, early := range map[time.Duration]int{maxUnstoredLease: 1, maxUnstoredLease + time.Second: 0} {
 		withFixture(t, nil, func(t *testing.T, f *fixture) {
-			f.setSwarms("s")
-			f.SetAgent(agentWithLease(int32(lease/time.Second)), lease)
-			f.openStream(t, &linkv1.Hello{})
-			task := f.createTask("t", "s")
-			f.runStep()
+			task := f.createTaskUnderLease(t, int32(lease/time.Second), lease)
 			if attempts := f.takeAssignments(); len(attempts) != early {
 				t.Fatalf("lease %s: %d sent before it was stored, want %d", lease, len(attempts), early)
 			}
@@ -395,23 +302,15 @@ func TestAgentWithALongLeaseGetsWhatIsStored(t *testing.T) {
 // What an agent runs under a short lease may not be stored yet. The next leader would not wait for as long as it runs under a long one.
 func TestLongLeaseWaitsUntilWhatRunsIsStored(t *testing.T) {
 	withFixture(t, nil, func(t *testing.T, f *fixture) {
-		f.setSwarms("s")
-		f.SetAgent(agentWithLease(30), 600*time.Second)
-		f.openStream(t, &linkv1.Hello{})
-		task := f.createTask("t", "s")
-		f.runStep()
+		task := f.createTaskUnderLease(t, 30, 600*time.Second)
 		running := f.takeAssignments()
 		f.Left(leasedAgent)
 		f.SetAgent(agentWithLease(600), 600*time.Second)
-		if granted := f.openStream(t, &linkv1.Hello{Running: running}); granted != maxUnstoredLease {
-			t.Fatalf("told %s while what runs is not stored", granted)
-		}
+		f.requireLease(t, &linkv1.Hello{Running: running}, maxUnstoredLease, "while what runs is not stored")
 		f.storeStatus(task)
 		f.SetAgent(agentWithLease(600), 600*time.Second)
 		f.disconnectAgent(t)
-		if granted := f.openStream(t, &linkv1.Hello{Running: running}); granted != 600*time.Second {
-			t.Errorf("told %s after it was stored", granted)
-		}
+		f.requireLease(t, &linkv1.Hello{Running: running}, 600*time.Second, "after it was stored")
 	})
 }
 
@@ -470,17 +369,7 @@ func TestRecoveryCountsFromTheLastHeartbeat(t *testing.T) {
 		f.createTask("t", "s")
 		time.Sleep(5 * time.Second)
 		f.heardAt[leasedAgent] = time.Now()
-		time.Sleep(leaseTimeout(30*time.Second) - time.Millisecond)
-		f.heardAt[b] = time.Now()
-		f.runStep()
-		if attempts := f.takeAssignments(); len(attempts) != 0 {
-			t.Fatal("given out while the agent may run something that is not stored")
-		}
-		time.Sleep(time.Millisecond)
-		f.runStep()
-		if attempts := f.takeAssignments(); len(attempts) != 1 {
-			t.Error("not given out when the gate has ended")
-		}
+		f.requireAssignedAfter(t, leaseTimeout(30*time.Second), b)
 	})
 }
 
@@ -492,16 +381,7 @@ func TestStoredAssignmentExpiresAfterTheLastAnswer(t *testing.T) {
 		task := f.assignedTask("t", "a")
 		time.Sleep(5 * time.Second)
 		f.heardAt[leasedAgent] = time.Now()
-		time.Sleep(leaseTimeout(30*time.Second) - time.Millisecond)
-		f.runStep()
-		if view := f.Observe(task, TaskInput{}); view.Assignment == nil {
-			t.Fatal("given up while the agent may work")
-		}
-		time.Sleep(time.Millisecond)
-		f.runStep()
-		if view := f.Observe(task, TaskInput{}); view.End == nil {
-			t.Error("not given up after the lease")
-		}
+		f.requireLostAfter(t, task, leaseTimeout(30*time.Second))
 	})
 }
 

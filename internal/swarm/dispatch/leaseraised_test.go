@@ -12,11 +12,7 @@ import (
 // If the Agent object is deleted, the next leader waits for the lease that is stored with what the agent runs.
 func TestLongerLeaseIsStoredWithRunningTasksBeforeItIsSent(t *testing.T) {
 	withFixture(t, nil, func(t *testing.T, f *fixture) {
-		f.setSwarms("s")
-		f.SetAgent(agentWithLease(20), 20*time.Second)
-		f.openStream(t, &linkv1.Hello{})
-		task := f.createTask("t", "s")
-		f.runStep()
+		task := f.createTaskUnderLease(t, 20, 20*time.Second)
 		running := f.takeAssignments()
 		f.storeAssignment(task)
 		f.triggers = nil
@@ -31,20 +27,14 @@ func TestLongerLeaseIsStoredWithRunningTasksBeforeItIsSent(t *testing.T) {
 		}
 		f.SetAgent(agentWithLease(50), 50*time.Second)
 		f.disconnectAgent(t)
-		if granted := f.openStream(t, &linkv1.Hello{Running: running}); granted != 50*time.Second {
-			t.Errorf("told %s after it was stored", granted)
-		}
+		f.requireLease(t, &linkv1.Hello{Running: running}, 50*time.Second, "after it was stored")
 	})
 }
 
 // The write of an assignment is in flight, with the lease that was stored when it began.
 func TestLongerLeaseWaitsForAWriteThatIsUnderWay(t *testing.T) {
 	withFixture(t, nil, func(t *testing.T, f *fixture) {
-		f.setSwarms("s")
-		f.SetAgent(agentWithLease(20), 20*time.Second)
-		f.openStream(t, &linkv1.Hello{})
-		task := f.createTask("t", "s")
-		f.runStep()
+		task := f.createTaskUnderLease(t, 20, 20*time.Second)
 		f.Observe(task, TaskInput{})
 		f.SetAgent(agentWithLease(50), 50*time.Second)
 		if len(f.disconnected) > 0 {

@@ -11,6 +11,15 @@ import (
 // metricValue returns the value of the series of a metric that has a label with this value.
 func (f *fixture) metricValue(t *testing.T, name, label string) float64 {
 	t.Helper()
+	value, found := f.findMetric(t, name, label)
+	if !found {
+		t.Fatalf("there is no series %q of %s", label, name)
+	}
+	return value
+}
+
+func (f *fixture) findMetric(t *testing.T, name, label string) (value float64, found bool) {
+	t.Helper()
 	families, err := f.registry.Gather()
 	if err != nil {
 		t.Fatal(err)
@@ -18,12 +27,11 @@ func (f *fixture) metricValue(t *testing.T, name, label string) float64 {
 	for _, family := range families {
 		for _, metric := range family.GetMetric() {
 			if family.GetName() == name && (label == "" || metric.GetLabel()[0].GetValue() == label) {
-				return metric.GetGauge().GetValue() + metric.GetCounter().GetValue()
+				return metric.GetGauge().GetValue() + metric.GetCounter().GetValue(), true
 			}
 		}
 	}
-	t.Fatalf("there is no series %q of %s", label, name)
-	return 0
+	return 0, false
 }
 
 func TestMetricsCountTasksAndAttempts(t *testing.T) {

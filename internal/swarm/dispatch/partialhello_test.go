@@ -3,7 +3,6 @@ package dispatch
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -66,15 +65,9 @@ func TestAgentGetsNothingBeforeItHasNamedEverything(t *testing.T) {
 		f.Left(a)
 		f.sendHello(t, a, "p", &linkv1.Hello{Partial: true})
 		task := f.createTask("t", "s")
-		f.runStep()
-		if attempts := f.takeAssignments(); len(attempts) > 0 {
-			t.Fatalf("given out before everything was named: %v", attempts)
-		}
+		f.requireNoneAssigned(t) // the agent has not named everything
 		f.sendComplete(a)
-		f.runStep()
-		if attempts := f.takeAssignments(); len(attempts) != 1 {
-			t.Errorf("want one assignment: %v", attempts)
-		}
+		f.requireAssigned(t)
 		if view := f.Observe(task, TaskInput{}); view.Assignment == nil {
 			t.Errorf("%+v", view)
 		}
@@ -113,10 +106,7 @@ func TestNewLeaderWaitsForTheRestOfAPartialHello(t *testing.T) {
 		f.joinAgent(t, "b", "s", 1)
 		a := link.Agent{Namespace: "ns", Name: "a"}
 		f.sendHello(t, a, "p", &linkv1.Hello{Partial: true})
-		f.runStep()
-		if attempts := f.takeAssignments(); len(attempts) > 0 {
-			t.Fatalf("given out before everything was named: %v", attempts)
-		}
+		f.requireNoneAssigned(t) // the agent has not named everything
 		f.Received(a, &linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Result{Result: successResult(attempt)}})
 		f.sendComplete(a)
 		f.runStep()
@@ -136,16 +126,7 @@ func TestSuccessorDoesNotReportForTheLinkedPod(t *testing.T) {
 		f.setSwarms("s")
 		f.joinAgent(t, "a", "s", 1)
 		f.createTask("t", "s")
-		time.Sleep(f.leaseTimeout() - time.Millisecond)
-		f.runStep()
-		if attempts := f.takeAssignments(); len(attempts) > 0 {
-			t.Fatalf("given out while the first pod may work: %v", attempts)
-		}
-		time.Sleep(time.Millisecond)
-		f.runStep()
-		if attempts := f.takeAssignments(); len(attempts) != 1 {
-			t.Errorf("want one assignment: %v", attempts)
-		}
+		f.requireAssignedAfter(t, f.leaseTimeout())
 	})
 }
 

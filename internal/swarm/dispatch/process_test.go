@@ -247,15 +247,9 @@ func TestNothingIsConcludedFromAHelloThatIsNotConfirmed(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.createTask("t", "s")
-		f.runStep()
-		if attempts := f.takeAssignments(); len(attempts) > 0 {
-			t.Fatalf("given out before a has answered the Welcome: %v", attempts)
-		}
+		f.requireNoneAssigned(t) // a has not answered the Welcome
 		f.Received(a, &linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Heartbeat{Heartbeat: &linkv1.Heartbeat{Sequence: 1}}})
-		f.runStep()
-		if attempts := f.takeAssignments(); len(attempts) != 1 {
-			t.Errorf("want one assignment: %v", attempts)
-		}
+		f.requireAssigned(t)
 	})
 }
 
@@ -266,15 +260,9 @@ func TestAgentGetsNothingBeforeItsPodIsRecorded(t *testing.T) {
 		a := f.joinAgent(t, "a", "s", 1)
 		f.recordPod(a, "the pod before")
 		f.createTask("t", "s")
-		f.runStep()
-		if attempts := f.takeAssignments(); len(attempts) > 0 {
-			t.Fatalf("given out: %v", attempts)
-		}
+		f.requireNoneAssigned(t)
 		f.recordPod(a, "pod-a")
-		f.runStep()
-		if attempts := f.takeAssignments(); len(attempts) != 1 {
-			t.Errorf("want one assignment: %v", attempts)
-		}
+		f.requireAssigned(t)
 	})
 	withFixture(t, nil, func(t *testing.T, f *fixture) {
 		f.setSwarms("s")
@@ -283,10 +271,7 @@ func TestAgentGetsNothingBeforeItsPodIsRecorded(t *testing.T) {
 		f.sendHello(t, a, "q", &linkv1.Hello{})
 		f.recordPod(a, "pod-a") // by another process
 		f.createTask("t", "s")
-		f.runStep()
-		if attempts := f.takeAssignments(); len(attempts) > 0 {
-			t.Errorf("given to a process that is not recorded: %v", attempts)
-		}
+		f.requireNoneAssigned(t) // the process is not recorded
 	})
 }
 

@@ -17,11 +17,7 @@ func (f *fixture) reportProgress(agent link.Agent, attempt *linkv1.Attempt, perc
 
 func TestProgressNeverGoesBackWithinAnAttempt(t *testing.T) {
 	withFixture(t, nil, func(t *testing.T, f *fixture) {
-		f.setSwarms("s")
-		agent := f.joinAgent(t, "a", "s", 1)
-		task := f.createTask("t", "s")
-		f.runStep()
-		attempt := f.takeAssignments()[0]
+		agent, task, attempt := f.assignTask(t)
 		for _, c := range []struct{ reported, want int32 }{{40, 40}, {20, 40}, {-5, 40}, {60, 60}, {0, 60}, {100, 99}, {250, 99}, {70, 99}} {
 			if got := f.reportProgress(agent, attempt, c.reported, "working"); got != c.want {
 				t.Errorf("after a report of %d %%: %d %%, want %d %%", c.reported, got, c.want)
@@ -37,11 +33,7 @@ func TestProgressNeverGoesBackWithinAnAttempt(t *testing.T) {
 // A later attempt starts at zero: the progress of an earlier one does not count.
 func TestProgressOfTheNextAttemptStartsAnew(t *testing.T) {
 	withFixture(t, nil, func(t *testing.T, f *fixture) {
-		f.setSwarms("s")
-		agent := f.joinAgent(t, "a", "s", 1)
-		task := f.createTask("t", "s")
-		f.runStep()
-		first := f.takeAssignments()[0]
+		agent, task, first := f.assignTask(t)
 		f.reportProgress(agent, first, 80, "")
 		f.sendResult(agent, first, linkv1.Outcome_OUTCOME_HANDED_BACK)
 		f.storeStatus(task)

@@ -85,16 +85,7 @@ func TestStoredAssignmentKeepsTheLeaseOfAnAgentThatIsGone(t *testing.T) {
 	withFixture(t, nil, func(t *testing.T, f *fixture) {
 		task := f.assignedTaskOf(formerProcess)
 		f.RemoveAgent(namespacedName("a"))
-		time.Sleep(leaseTimeout(time.Hour) - time.Millisecond)
-		f.runStep()
-		if view := f.Observe(task, TaskInput{}); view.Assignment == nil {
-			t.Fatalf("given up while the agent may work: %+v", view.End)
-		}
-		time.Sleep(time.Millisecond)
-		f.runStep()
-		if view := f.Observe(task, TaskInput{}); view.End == nil {
-			t.Error("not given up after the lease")
-		}
+		f.requireLostAfter(t, task, leaseTimeout(time.Hour))
 	})
 }
 
@@ -106,22 +97,13 @@ func TestRecoveryKeepsTheLeaseOfADeletedAgent(t *testing.T) {
 	recreated[0].Status = v1alpha1.AgentStatus{}
 	for name, agents := range map[string][]v1alpha1.Agent{"deleted before": nil, "deleted after": long, "created again before": recreated} {
 		withFixture(t, nil, func(t *testing.T, f *fixture) {
+			t.Log(name)
 			f.Open(Snapshot{Agents: agents, Pods: []corev1.Pod{pod("a", "s")}})
 			f.RemoveAgent(namespacedName("a"))
 			f.setSwarms("s")
 			b := f.joinAgent(t, "b", "s", 1)
 			f.createTask("t", "s")
-			time.Sleep(leaseTimeout(time.Minute) - time.Millisecond)
-			f.heardAt[b] = time.Now()
-			f.runStep()
-			if attempts := f.takeAssignments(); len(attempts) != 0 {
-				t.Errorf("%s: given out while the agent may run something that is not stored", name)
-			}
-			time.Sleep(time.Millisecond)
-			f.runStep()
-			if attempts := f.takeAssignments(); len(attempts) != 1 {
-				t.Errorf("%s: not given out after the gate", name)
-			}
+			f.requireAssignedAfter(t, leaseTimeout(time.Minute), b)
 		})
 	}
 }

@@ -15,11 +15,7 @@ import (
 // startTask has agent a of swarm s run task t, which is stored.
 func (f *fixture) startTask(t *testing.T) (link.Agent, *v1alpha1.Task, *linkv1.Attempt) {
 	t.Helper()
-	f.setSwarms("s")
-	a := f.joinAgent(t, "a", "s", 1)
-	task := f.createTask("t", "s")
-	f.runStep()
-	attempt := f.takeAssignments()[0]
+	a, task, attempt := f.assignTask(t)
 	f.storeStatus(task)
 	return a, task, attempt
 }

@@ -38,11 +38,7 @@ var swarmName = types.NamespacedName{Namespace: "ns", Name: "s"}
 
 func TestStopIsOrderedOnceForEachKind(t *testing.T) {
 	withFixture(t, nil, func(t *testing.T, f *fixture) {
-		f.setSwarms("s")
-		f.joinAgent(t, "a", "s", 1)
-		task := f.createTask("t", "s")
-		f.runStep()
-		f.sent = nil
+		_, task, _ := f.assignTask(t)
 		for _, c := range []struct {
 			stop StopMode
 			want int
@@ -58,11 +54,7 @@ func TestStopIsOrderedOnceForEachKind(t *testing.T) {
 
 func TestAttemptOfASilentAgentIsLostAfterLeaseAndMargin(t *testing.T) {
 	withFixture(t, nil, func(t *testing.T, f *fixture) {
-		f.setSwarms("s")
-		f.joinAgent(t, "a", "s", 1)
-		task := f.createTask("t", "s")
-		f.runStep()
-		attempt := f.takeAssignments()[0]
+		_, task, attempt := f.assignTask(t)
 		time.Sleep(f.leaseTimeout() - time.Millisecond)
 		f.runStep()
 		if view := f.Observe(task, TaskInput{}); view.Assignment == nil || view.End != nil {
@@ -121,11 +113,7 @@ func TestAgentThatCannotHandBackIsSentCancel(t *testing.T) {
 	for reason, stop := range stops {
 		withFixture(t, nil, func(t *testing.T, f *fixture) {
 			f.noHandBack = true
-			f.setSwarms("s")
-			agent := f.joinAgent(t, "a", "s", 1)
-			task := f.createTask("t", "s")
-			f.runStep()
-			attempt := f.takeAssignments()[0]
+			agent, task, attempt := f.assignTask(t)
 			stop(f, task)
 			if got := f.takeCancels(); len(got) != 1 || got[0].GetHandBack() || got[0].GetAttempt().GetEpoch() != attempt.GetEpoch() {
 				t.Fatalf("%s: told %v, want one Cancel", reason, got)
@@ -228,21 +216,14 @@ func TestRemovedSwarmAssignsNothing(t *testing.T) {
 		f.joinAgent(t, "a", "s", 1)
 		f.RemoveSwarm(swarmName)
 		f.createTask("t", "s")
-		f.runStep()
-		if attempts := f.takeAssignments(); len(attempts) > 0 {
-			t.Errorf("given %v", attempts)
-		}
+		f.requireNoneAssigned(t)
 	})
 }
 
 // A task that a user finished, for example by cancelling it, must not continue unnoticed.
 func TestTaskStoredAsFinalIsStopped(t *testing.T) {
 	withFixture(t, nil, func(t *testing.T, f *fixture) {
-		f.setSwarms("s")
-		f.joinAgent(t, "a", "s", 1)
-		task := f.createTask("t", "s")
-		f.runStep()
-		f.sent = nil
+		_, task, _ := f.assignTask(t)
 		task.Status.Phase = v1alpha1.TaskCancelled
 		f.bumpVersion(task)
 		f.MarkStored(task, nil)
@@ -257,11 +238,7 @@ func TestTaskStoredAsFinalIsStopped(t *testing.T) {
 
 func TestResultIsAcknowledgedOnlyWhenItIsStored(t *testing.T) {
 	withFixture(t, nil, func(t *testing.T, f *fixture) {
-		f.setSwarms("s")
-		agent := f.joinAgent(t, "a", "s", 1)
-		task := f.createTask("t", "s")
-		f.runStep()
-		attempt := f.takeAssignments()[0]
+		agent, task, attempt := f.assignTask(t)
 		f.sendResult(agent, attempt, linkv1.Outcome_OUTCOME_SUCCEEDED)
 		f.sendResult(agent, attempt, linkv1.Outcome_OUTCOME_SUCCEEDED) // again
 		f.Observe(task, TaskInput{})

@@ -21,16 +21,7 @@ func TestNewLeaderWaitsForADeletedPod(t *testing.T) {
 		f.setSwarms("s")
 		f.joinAgent(t, "a", "s", 1)
 		f.createTask("t", "s")
-		time.Sleep(f.leaseTimeout() - time.Millisecond)
-		f.runStep()
-		if attempts := f.takeAssignments(); len(attempts) != 0 {
-			t.Fatalf("given out while the pod before may run it: %v", attempts)
-		}
-		time.Sleep(time.Millisecond)
-		f.runStep()
-		if attempts := f.takeAssignments(); len(attempts) != 1 {
-			t.Errorf("given out after lease and margin: %v", attempts)
-		}
+		f.requireAssignedAfter(t, f.leaseTimeout())
 	})
 }
 

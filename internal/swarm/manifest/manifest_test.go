@@ -1,7 +1,6 @@
 package manifest
 
 import (
-	"flag"
 	"maps"
 	"os"
 	"path/filepath"
@@ -11,9 +10,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/testkit/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 // sample returns the Swarm of deploy/samples as the API server would return it.
 func sample(t *testing.T) Swarm {
@@ -36,7 +34,8 @@ func sample(t *testing.T) Swarm {
 		Link: "swarm-operator.swarm-system:9444", Authority: "PEM\n", SpreadPrefix: v1alpha1.Prefix}}
 }
 
-func golden(t *testing.T, name string, objects ...any) {
+// compareYAML compares objects, as YAML documents, with a golden file.
+func compareYAML(t *testing.T, name string, objects ...any) {
 	t.Helper()
 	var text []byte
 	for _, object := range objects {
@@ -46,35 +45,23 @@ func golden(t *testing.T, name string, objects ...any) {
 		}
 		text = append(append(text, "---\n"...), document...)
 	}
-	path := filepath.Join("testdata", name+".yaml")
-	if *update {
-		if err := os.WriteFile(path, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(want) != string(text) {
-		t.Errorf("%s differs from what is made now; if that is meant, run go test ./internal/swarm/manifest -update and read the diff", path)
-	}
+	golden.Compare(t, filepath.Join("testdata", name+".yaml"), string(text))
 }
 
 func TestGolden(t *testing.T) {
 	swarm := sample(t)
-	golden(t, "service", swarm.Service())
-	golden(t, "config", swarm.Config())
-	golden(t, "coordinator", swarm.StatefulSets()[0])
-	golden(t, "coder", swarm.StatefulSets()[1])
-	golden(t, "agents", swarm.Agents()[0], swarm.Agents()[3])
+	compareYAML(t, "service", swarm.Service())
+	compareYAML(t, "config", swarm.Config())
+	compareYAML(t, "coordinator", swarm.StatefulSets()[0])
+	compareYAML(t, "coder", swarm.StatefulSets()[1])
+	compareYAML(t, "agents", swarm.Agents()[0], swarm.Agents()[3])
 }
 
 func TestSwarmIsNotTouched(t *testing.T) {
 	swarm := sample(t)
 	before := swarm.DeepCopy()
 	first, second := swarm.StatefulSets(), swarm.StatefulSets()
-	golden(t, "coordinator", second[0])
+	compareYAML(t, "coordinator", second[0])
 	if len(first) != 3 || len(swarm.Agents()) != 6 {
 		t.Errorf("%d workloads, %d agents", len(first), len(swarm.Agents()))
 	}

@@ -11,7 +11,7 @@
 //  5. Nothing imports devcluster, and Kubernetes itself stays out of every other module.
 //  6. Interfaces have one to three methods.
 //  7. No package has a name that could mean anything; a main is forty lines at most.
-//  8. A snapshot and a plan (internal/spread/snapshot, internal/pool/plan) import no client.
+//  8. A snapshot and a plan (internal/spread/snapshot, internal/spread/plan, internal/pool/plan) import no client.
 package arch
 
 import (

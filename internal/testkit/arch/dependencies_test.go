@@ -1,8 +1,10 @@
 package arch
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -13,12 +15,39 @@ const dependencyPage = "docs/decisions/dependencies.md"
 func TestEveryDirectDependencyHasItsReason(t *testing.T) {
 	page := readText(t, dependencyPage)
 	for _, module := range []string{"go.mod", "tools/go.mod", "tools/lint/go.mod", "test/alerts/go.mod", "test/bench/peers/go.mod",
-		"test/certmanager/go.mod", "test/monitoring/go.mod"} {
+		"test/certmanager/go.mod"} {
 		for _, dependency := range directDependencies(readText(t, module)) {
 			if !strings.Contains(page, "| `"+dependency+"` |") {
 				t.Errorf("%s needs %s, and %s does not say why", module, dependency, dependencyPage)
 			}
 		}
+	}
+}
+
+// maxDependencies is how many modules the programs and public packages may require directly. Those of tests come on top.
+const maxDependencies = 25
+
+func TestProgramsRequireFewModules(t *testing.T) {
+	read, err := readTree(os.DirFS(root(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	imported := map[string]bool{}
+	for _, f := range read.productionFiles() {
+		for name := range f.imports() {
+			imported[name] = true
+		}
+	}
+	var required []string
+	for _, dependency := range directDependencies(readText(t, "go.mod")) {
+		if slices.ContainsFunc(slices.Collect(maps.Keys(imported)), func(name string) bool {
+			return name == dependency || strings.HasPrefix(name, dependency+"/")
+		}) {
+			required = append(required, dependency)
+		}
+	}
+	if len(required) == 0 || len(required) > maxDependencies {
+		t.Errorf("programs require %d modules, at most %d are allowed: %q", len(required), maxDependencies, required)
 	}
 }
 

@@ -68,13 +68,8 @@ func TestAnchors(t *testing.T) {
 func pages(t *testing.T, repository fs.FS) []string {
 	t.Helper()
 	var names []string
-	err := fs.WalkDir(repository, ".", func(name string, entry fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case entry.IsDir() && isIgnored(name):
-			return fs.SkipDir
-		case path.Ext(name) == ".md":
+	err := walkFiles(repository, func(name string) error {
+		if path.Ext(name) == ".md" {
 			names = append(names, name)
 		}
 		return nil

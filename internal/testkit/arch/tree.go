@@ -31,15 +31,9 @@ type file struct {
 
 func readTree(repository fs.FS) (tree, error) {
 	t := tree{modules: map[string]string{}}
-	err := fs.WalkDir(repository, ".", func(name string, entry fs.DirEntry, err error) error {
+	err := walkFiles(repository, func(name string) error {
 		switch {
-		case err != nil:
-			return err
-		case entry.IsDir() && isIgnored(name):
-			return fs.SkipDir
-		case entry.IsDir():
-			return nil
-		case entry.Name() == "go.mod":
+		case path.Base(name) == "go.mod":
 			content, err := fs.ReadFile(repository, name)
 			t.modules[name] = string(content)
 			return err
@@ -56,14 +50,29 @@ func readTree(repository fs.FS) (tree, error) {
 	return t, nil
 }
 
-// isIgnored reports whether a folder is ignored by the go command, or holds files that are not our code.
+// walkFiles visits all files of the repository that are not ignored.
+func walkFiles(repository fs.FS, visit func(name string) error) error {
+	return fs.WalkDir(repository, ".", func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && isIgnored(name):
+			return fs.SkipDir
+		case entry.IsDir():
+			return nil
+		}
+		return visit(name)
+	})
+}
+
+// isIgnored are the folders the go command ignores too.
 func isIgnored(folder string) bool {
 	name := path.Base(folder)
 	if folder == "." {
 		return false
 	}
 	return strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_") ||
-		name == "testdata" || name == "node_modules" || folder == "bin"
+		name == "testdata" || folder == "bin"
 }
 
 func parseFile(repository fs.FS, name string) (file, error) {

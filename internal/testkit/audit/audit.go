@@ -20,7 +20,9 @@ var ErrNoLog = errors.New("no audit log: run in `bin/devcluster run --audit -- .
 // A Request is one line of the log.
 type Request struct {
 	Verb      string
+	URI       string `json:"requestURI"`
 	UserAgent string
+	User      struct{ Username string }
 	Object    struct{ Resource, Subresource, Namespace, Name string } `json:"objectRef"`
 	Response  Response                                                `json:"responseStatus"`
 	Received  time.Time                                               `json:"requestReceivedTimestamp"`
@@ -49,23 +51,45 @@ func Requests(userAgent string) ([]Request, error) {
 	if folder == "" {
 		return nil, ErrNoLog
 	}
-	files, err := filepath.Glob(filepath.Join(folder, "logs/control-plane/audit-1*.log")) // the log is rotated
-	if err != nil || len(files) == 0 {
-		return nil, ErrNoLog
-	}
-	var requests []Request
-	for _, file := range files {
-		more, err := readFile(file, userAgent)
-		if err != nil {
-			return nil, fmt.Errorf("read audit log %q: %w", file, err)
-		}
-		requests = append(requests, more...)
+	requests, err := Read(filepath.Join(folder, "logs/control-plane/audit-1.log"), Filter{UserAgent: userAgent})
+	if err != nil {
+		return nil, err
 	}
 	slices.SortFunc(requests, func(a, b Request) int { return a.Received.Compare(b.Received) })
 	return requests, nil
 }
 
-func readFile(path, userAgent string) ([]Request, error) {
+// A Filter selects requests by the beginning of their user agent, by user, and by time. What is empty selects all.
+type Filter struct {
+	UserAgent, Username string
+	Since               time.Time
+}
+
+func (f Filter) selects(r Request) bool {
+	return strings.HasPrefix(r.UserAgent, f.UserAgent) && (f.Username == "" || r.User.Username == f.Username) && !r.Received.Before(f.Since)
+}
+
+// Read returns requests from a log, and from the logs beside it that it has replaced, in the order in which they were written.
+func Read(log string, filter Filter) ([]Request, error) {
+	files, err := filepath.Glob(strings.TrimSuffix(log, ".log") + "*.log")
+	if err != nil || len(files) == 0 {
+		return nil, ErrNoLog
+	}
+	var requests []Request
+	for _, file := range files {
+		if info, err := os.Stat(file); err != nil || info.ModTime().Before(filter.Since) {
+			continue
+		}
+		more, err := readFile(file, filter)
+		if err != nil {
+			return nil, fmt.Errorf("read audit log %q: %w", file, err)
+		}
+		requests = append(requests, more...)
+	}
+	return requests, nil
+}
+
+func readFile(path string, filter Filter) ([]Request, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -75,12 +99,11 @@ func readFile(path, userAgent string) ([]Request, error) {
 	lines := bufio.NewScanner(file)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
-		var request Request
-		if !bytes.Contains(lines.Bytes(), []byte(userAgent)) || json.Unmarshal(lines.Bytes(),
-			&request) != nil { // the last line may be incomplete
-			continue
+		if !bytes.Contains(lines.Bytes(), []byte(filter.UserAgent)) || !bytes.Contains(lines.Bytes(), []byte(filter.Username)) {
+			continue // without the cost of decoding
 		}
-		if strings.HasPrefix(request.UserAgent, userAgent) {
+		var request Request
+		if json.Unmarshal(lines.Bytes(), &request) == nil && filter.selects(request) { // the last line may be incomplete
 			requests = append(requests, request)
 		}
 	}

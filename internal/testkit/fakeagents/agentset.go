@@ -25,10 +25,10 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/swarm-io/swarm-operator/agent"
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/testkit/fakepods"
 )
 
 // Options says for which pods to run agents, and what the agents do.
@@ -69,18 +69,12 @@ func Start(ctx context.Context, cluster *rest.Config, options Options) (*AgentSe
 	if options.Log == nil {
 		options.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
 	}
-	own := rest.CopyConfig(cluster)
-	own.QPS = -1 // a starting swarm needs all of its tokens at once
-	api, err := kubernetes.NewForConfig(own)
-	if err != nil {
-		return nil, fmt.Errorf("start agents: %w", err)
-	}
-	folder, err := os.MkdirTemp("", "fakeagents-")
+	node, err := fakepods.NewNode(cluster, "fakeagents-")
 	if err != nil {
 		return nil, fmt.Errorf("start agents: %w", err)
 	}
 	ctx, leave := context.WithCancel(ctx)
-	agents := &AgentSet{api: api, options: options, folder: folder, cancel: leave, agents: map[types.UID]context.CancelFunc{}}
+	agents := &AgentSet{api: node.API, options: options, folder: node.Folder, cancel: leave, agents: map[types.UID]context.CancelFunc{}}
 	if err := agents.watch(ctx); err != nil {
 		leave()
 		return nil, fmt.Errorf("start agents: %w", err)
@@ -97,22 +91,14 @@ func (s *AgentSet) watch(ctx context.Context) error {
 	}
 	s.informers = informers.NewSharedInformerFactoryWithOptions(s.api, 0, informers.WithNamespace(s.options.Namespace),
 		informers.WithTweakListOptions(ofSwarms))
-	_, configs := s.informers.Core().V1().ConfigMaps().Informer().AddEventHandler(addOrUpdateHandler(s.writeCA))
-	_, pods := s.informers.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(pod any) { s.ensureAgent(ctx, pod.(*corev1.Pod)) },
-		UpdateFunc: func(_, pod any) { s.ensureAgent(ctx, pod.(*corev1.Pod)) },
-		DeleteFunc: s.stopAgent,
-	})
+	_, configs := s.informers.Core().V1().ConfigMaps().Informer().AddEventHandler(fakepods.Handler(s.writeCA, func(*corev1.ConfigMap) {}))
+	_, pods := s.informers.Core().V1().Pods().Informer().AddEventHandler(fakepods.Handler(
+		func(pod *corev1.Pod) { s.ensureAgent(ctx, pod) }, s.stopAgent))
 	if err := errors.Join(configs, pods); err != nil {
 		return err
 	}
 	s.informers.Start(ctx.Done())
 	return nil
-}
-
-func addOrUpdateHandler[T any](there func(T)) cache.ResourceEventHandlerFuncs {
-	return cache.ResourceEventHandlerFuncs{AddFunc: func(made any) { there(made.(T)) },
-		UpdateFunc: func(_, changed any) { there(changed.(T)) }}
 }
 
 // ensureAgent starts an agent for a running pod, and stops that of a terminating one.
@@ -137,14 +123,7 @@ func (s *AgentSet) ensureAgent(ctx context.Context, pod *corev1.Pod) {
 }
 
 // stopAgent stops the agent of a pod.
-func (s *AgentSet) stopAgent(gone any) {
-	if unseen, missed := gone.(cache.DeletedFinalStateUnknown); missed {
-		gone = unseen.Obj
-	}
-	pod, isPod := gone.(*corev1.Pod)
-	if !isPod {
-		return
-	}
+func (s *AgentSet) stopAgent(pod *corev1.Pod) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if stop := s.agents[pod.UID]; stop != nil {

@@ -29,9 +29,9 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/testkit/fakepods"
 )
 
 const (
@@ -83,23 +83,17 @@ type WorkerSet struct {
 
 // Start runs workers for existing and new pods until Stop. The log may be nil.
 func Start(ctx context.Context, cluster *rest.Config, log *slog.Logger) (*WorkerSet, error) {
-	config := rest.CopyConfig(cluster)
-	config.QPS = -1 // a starting pool needs all of its addresses at once
-	api, err := kubernetes.NewForConfig(config)
+	node, err := fakepods.NewNode(cluster, "fakeworkers-")
 	if err != nil {
 		return nil, fmt.Errorf("start workers: %w", err)
 	}
-	httpClient, err := rest.HTTPClientFor(config)
-	if err != nil {
-		return nil, fmt.Errorf("start workers: %w", err)
-	}
-	folder, err := os.MkdirTemp("", "fakeworkers-")
+	httpClient, err := rest.HTTPClientFor(node.Config)
 	if err != nil {
 		return nil, fmt.Errorf("start workers: %w", err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	log = cmp.Or(log, slog.New(slog.NewTextHandler(io.Discard, nil)))
-	workers := &WorkerSet{api: api, cluster: config, httpClient: httpClient, log: log, folder: folder, cancel: cancel,
+	workers := &WorkerSet{api: node.API, cluster: node.Config, httpClient: httpClient, log: log, folder: node.Folder, cancel: cancel,
 		workers: map[types.UID]*Worker{}}
 	if err := workers.watch(ctx); err != nil {
 		cancel()
@@ -116,15 +110,10 @@ func (s *WorkerSet) watch(ctx context.Context) error {
 		s.informers = append(s.informers, factory)
 		return factory
 	}
-	_, configMapsErr := factoryFor(v1alpha1.LabelPool).Core().V1().ConfigMaps().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(config any) { s.updateConfig(config.(*corev1.ConfigMap)) },
-		UpdateFunc: func(_, config any) { s.updateConfig(config.(*corev1.ConfigMap)) },
-	})
-	_, podsErr := factoryFor(Label).Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(pod any) { s.ensureWorker(ctx, pod.(*corev1.Pod)) },
-		UpdateFunc: func(_, pod any) { s.ensureWorker(ctx, pod.(*corev1.Pod)) },
-		DeleteFunc: s.removeWorker,
-	})
+	_, configMapsErr := factoryFor(v1alpha1.LabelPool).Core().V1().ConfigMaps().Informer().AddEventHandler(fakepods.Handler(
+		s.updateConfig, func(*corev1.ConfigMap) {}))
+	_, podsErr := factoryFor(Label).Core().V1().Pods().Informer().AddEventHandler(fakepods.Handler(
+		func(pod *corev1.Pod) { s.ensureWorker(ctx, pod) }, s.removeWorker))
 	if err := errors.Join(configMapsErr, podsErr); err != nil {
 		return err
 	}
@@ -157,14 +146,7 @@ func (s *WorkerSet) ensureWorker(ctx context.Context, pod *corev1.Pod) {
 }
 
 // removeWorker drops the worker of a deleted pod.
-func (s *WorkerSet) removeWorker(gone any) {
-	if unseen, missed := gone.(cache.DeletedFinalStateUnknown); missed {
-		gone = unseen.Obj
-	}
-	pod, isPod := gone.(*corev1.Pod)
-	if !isPod {
-		return
-	}
+func (s *WorkerSet) removeWorker(pod *corev1.Pod) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if worker := s.workers[pod.UID]; worker != nil {

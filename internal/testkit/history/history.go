@@ -13,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
 // A History holds values in order, without consecutive duplicates.
@@ -63,23 +65,11 @@ func (h *History[V]) watch(
 	ctx context.Context, api client.WithWatch, list client.ObjectList, handle func(watch.Event), which ...client.ListOption,
 ) {
 	GinkgoHelper()
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	events, err := api.Watch(ctx, list, which...)
-	Expect(err).NotTo(HaveOccurred())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for event := range events.ResultChan() {
-			handle(event)
-		}
+	testcluster.Watch(ctx, api, list, testcluster.WatchHandler{Event: handle, Interrupted: func() {
 		h.lock.Lock()
 		defer h.lock.Unlock()
-		h.interrupted = ctx.Err() == nil
-	}()
-	DeferCleanup(func() {
-		cancel()
-		<-done
-	})
+		h.interrupted = true
+	}}, which...)
 }
 
 func (h *History[V]) add(value V) {

@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
 // A Recorder may be read while it records.
@@ -39,24 +41,9 @@ func Watch(ctx context.Context, api client.WithWatch, namespace string, labels c
 	list := &corev1.PodList{}
 	Expect(api.List(ctx, list, client.InNamespace(namespace), labels)).To(Succeed())
 	c := newRecorder(list.Items)
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	from := &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.ResourceVersion}}
-	watcher, err := api.Watch(ctx, &corev1.PodList{}, from, client.InNamespace(namespace), labels)
-	Expect(err).NotTo(HaveOccurred())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for event := range watcher.ResultChan() {
-			c.handle(event)
-		}
-		c.lock.Lock()
-		defer c.lock.Unlock()
-		c.interrupted = c.interrupted || ctx.Err() == nil
-	}()
-	DeferCleanup(func() {
-		cancel()
-		<-done
-	})
+	handler := testcluster.WatchHandler{Event: c.handle, Interrupted: c.markInterrupted}
+	testcluster.Watch(ctx, api, &corev1.PodList{}, handler, from, client.InNamespace(namespace), labels)
 	return c
 }
 
@@ -102,6 +89,12 @@ func (c *Recorder) counts() (available, total int) {
 		}
 	}
 	return available, total
+}
+
+func (c *Recorder) markInterrupted() {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	c.interrupted = true
 }
 
 // expectUninterrupted fails the spec if the recorder may have missed something.

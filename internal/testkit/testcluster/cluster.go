@@ -56,12 +56,19 @@ func Prepare(t *testing.T, patience time.Duration) {
 	EnforceDefaultTimeoutsWhenUsingContexts()
 }
 
-// Connect connects to the cluster, without a client-side rate limit, which would only slow measurements.
-func Connect() Cluster {
+// Config is how to reach the cluster, without a limit of the client's own: it would only slow tests and measurements.
+func Config() *rest.Config {
 	GinkgoHelper()
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(), nil).ClientConfig()
 	Expect(err).NotTo(HaveOccurred())
 	config.QPS = -1
+	return config
+}
+
+// Connect returns clients of the cluster.
+func Connect() Cluster {
+	GinkgoHelper()
+	config := Config()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientscheme.AddToScheme, v1alpha1.AddToScheme} {
 		Expect(add(scheme)).To(Succeed())
@@ -87,6 +94,20 @@ func (c Cluster) CreateNamespace(ctx context.Context, prefix string) string {
 
 // ProbeImage returns the image of test/cmd/probe.
 func ProbeImage() string { return ImageOr("PROBE_IMAGE", "localhost/probe:dev") }
+
+// IdlePod is a pod that does nothing, within the restricted standard.
+func IdlePod() corev1.PodSpec {
+	return corev1.PodSpec{
+		AutomountServiceAccountToken: new(false), TerminationGracePeriodSeconds: new(int64(2)), EnableServiceLinks: new(false),
+		SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: new(true),
+			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
+		Containers: []corev1.Container{{
+			Name: "probe", Image: ProbeImage(), ImagePullPolicy: corev1.PullIfNotPresent, Args: []string{"sleep"},
+			SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: new(false),
+				Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}},
+		}},
+	}
+}
 
 // ImageOr returns the image that the environment names, for clusters that pull images from elsewhere, or else the one that is loaded into
 // our own cluster.

@@ -26,6 +26,7 @@ import (
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/controller/webhookconfig"
+	"github.com/swarm-io/swarm-operator/internal/testkit/chaos"
 	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
@@ -34,6 +35,15 @@ const webhookServerName = "swarm-operator-webhook." + testcluster.SystemNamespac
 
 // A Webhook is the webhook of the operator that is installed in a cluster.
 type Webhook struct{ testcluster.Cluster }
+
+// ConnectOwn returns the webhook of our own cluster, once the operator is ready there. Other clusters are skipped.
+func ConnectOwn(ctx context.Context) Webhook {
+	GinkgoHelper()
+	chaos.SkipOnForeignCluster()
+	webhook := Webhook{testcluster.Connect()}
+	webhook.AwaitOperator(ctx)
+	return webhook
+}
 
 // Configuration returns the webhook's configuration.
 func (g Webhook) Configuration(ctx context.Context) (*admissionv1.MutatingWebhookConfiguration, error) {

@@ -31,16 +31,7 @@ func newSpreadDeployment(namespace string) *appsv1.Deployment {
 		}},
 		Spec: appsv1.DeploymentSpec{
 			Replicas: new(int32(4)), Paused: true, Selector: &metav1.LabelSelector{MatchLabels: labels},
-			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
-				AutomountServiceAccountToken: new(false), TerminationGracePeriodSeconds: new(int64(2)),
-				SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: new(true),
-					SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
-				Containers: []corev1.Container{{
-					Name: "probe", Image: testcluster.ProbeImage(), ImagePullPolicy: corev1.PullIfNotPresent, Args: []string{"sleep"},
-					SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: new(false),
-						Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}},
-				}},
-			}},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: testcluster.IdlePod()},
 		},
 	}
 }

@@ -11,7 +11,6 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 
-	"github.com/swarm-io/swarm-operator/internal/testkit/chaos"
 	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 	"github.com/swarm-io/swarm-operator/internal/testkit/webhookprobe"
 )
@@ -31,9 +30,7 @@ func TestCertManager(t *testing.T) {
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
-	chaos.SkipOnForeignCluster()
-	webhook = webhookprobe.Webhook{Cluster: testcluster.Connect()}
-	webhook.AwaitOperator(ctx)
+	webhook = webhookprobe.ConnectOwn(ctx)
 	installKinds(ctx)
 })
 

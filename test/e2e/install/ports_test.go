@@ -8,9 +8,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
-	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -45,11 +43,7 @@ var _ = Describe("The operator's ports", func() {
 // serviceAccount creates a service account and returns a token for it.
 func serviceAccount(ctx context.Context, namespace, name string) string {
 	GinkgoHelper()
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-	Expect(api.Create(ctx, account)).To(Succeed())
-	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(600))}}
-	Expect(api.SubResource("token").Create(ctx, account, request)).To(Succeed())
-	return request.Status.Token
+	return testcluster.NewToken(ctx, api, namespace, name)
 }
 
 // allowMetrics binds a service account to the installed role, and waits until that is effective: the operator caches a refusal for half a

@@ -2,7 +2,7 @@
 // docs/how-to/alerts.md: both replicas are scraped with a verified certificate and a token that is valid only for that, all alerts are
 // loaded, none fires while nothing is wrong, and those about the operator and its webhooks fire and resolve with their causes.
 //
-// Both programs come from test/monitoring and run on this machine, Prometheus with the files and the arguments that the Prometheus Operator
+// Both programs are tools of test/alerts and run on this machine, Prometheus with the files and the arguments that the Prometheus Operator
 // has made for its pod. NetworkPolicies are not tested, because this machine is not a pod. The suite scales the operator down and up again.
 // So it runs only on our own cluster (DEVCLUSTER_DATA), and is skipped elsewhere.
 package monitoring
@@ -13,7 +13,6 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 
-	"github.com/swarm-io/swarm-operator/internal/testkit/chaos"
 	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 	"github.com/swarm-io/swarm-operator/internal/testkit/webhookprobe"
 )
@@ -33,9 +32,7 @@ func TestMonitoring(t *testing.T) {
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
-	chaos.SkipOnForeignCluster()
-	webhook = webhookprobe.Webhook{Cluster: testcluster.Connect()}
-	webhook.AwaitOperator(ctx)
+	webhook = webhookprobe.ConnectOwn(ctx)
 	installKinds(ctx)
 	startOperator()
 	installPrometheus(ctx)

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
 // A poolSnapshot is the state of a converged pool.
@@ -170,11 +171,5 @@ func condition(ctx context.Context, pool *v1alpha1.WorkerPool, kind string) func
 // edit changes an object, and retries on conflicts.
 func edit[T client.Object](ctx context.Context, object T, change func(T)) {
 	GinkgoHelper()
-	Eventually(func() error {
-		if err := api.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
-			return err
-		}
-		change(object)
-		return api.Update(ctx, object)
-	}).WithContext(ctx).Should(Succeed())
+	testcluster.Update(ctx, api, object, change)
 }

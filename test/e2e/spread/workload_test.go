@@ -19,22 +19,8 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
-// idle returns a pod that does nothing and meets the restricted standard.
-func idle() corev1.PodSpec {
-	return corev1.PodSpec{
-		AutomountServiceAccountToken: new(false), TerminationGracePeriodSeconds: new(int64(2)), EnableServiceLinks: new(false),
-		SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: new(true),
-			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
-		Containers: []corev1.Container{{
-			Name: "probe", Image: testcluster.ProbeImage(), ImagePullPolicy: corev1.PullIfNotPresent, Args: []string{"sleep"},
-			SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: new(false),
-				Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}},
-		}},
-	}
-}
-
 func template(name string) corev1.PodTemplateSpec {
-	return corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": name}}, Spec: idle()}
+	return corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": name}}, Spec: testcluster.IdlePod()}
 }
 
 func selector(name string) *metav1.LabelSelector {

@@ -13,8 +13,6 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/gbytes"
 	"github.com/onsi/gomega/gexec"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
@@ -27,10 +25,7 @@ var (
 )
 
 func TestCLI(t *testing.T) {
-	testcluster.Require(t, "make integration")
-	RegisterFailHandler(Fail)
-	SetDefaultEventuallyTimeout(2 * time.Minute)
-	SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
+	testcluster.PrepareIntegration(t, 2*time.Minute, 50*time.Millisecond)
 	RunSpecs(t, "kubectl swarm")
 }
 
@@ -44,12 +39,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 // newNamespace creates a namespace that is deleted when the spec ends.
 func newNamespace(ctx context.Context) string {
 	GinkgoHelper()
-	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "swarm-cli-"}}
-	Expect(api.Create(ctx, object)).To(Succeed())
-	DeferCleanup(func(ctx SpecContext) {
-		Expect(client.IgnoreNotFound(api.Delete(ctx, object))).To(Succeed())
-	})
-	return object.Name
+	return testcluster.NewNamespace(ctx, api, "swarm-cli-", nil)
 }
 
 // commandResult is the exit code and the output of the program.

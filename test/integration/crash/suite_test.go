@@ -39,9 +39,8 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	cluster = testcluster.Connect()
 	api = cluster.API
 	testcluster.InstallCRDs(ctx)
-	log := slog.New(slog.NewTextHandler(GinkgoWriter, &slog.HandlerOptions{Level: slog.LevelError}))
 	var err error
-	workers, err = fakeworkers.Start(context.WithoutCancel(ctx), cluster.Config, log)
+	workers, err = fakeworkers.Start(context.WithoutCancel(ctx), cluster.Config, testcluster.Log(slog.LevelError))
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(workers.Stop)
 	began := time.Now()

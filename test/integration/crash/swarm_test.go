@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	. "github.com/onsi/ginkgo/v2"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,6 +18,7 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/certs"
 	"github.com/swarm-io/swarm-operator/internal/testkit/fakeagents"
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
 // A testStage is an action of a user, and the check that it is done.
@@ -52,7 +52,7 @@ var swarms = scenario{
 
 // startAgents starts the agents.
 func startAgents(ctx context.Context, r *run) (err error) {
-	log := slog.New(slog.NewTextHandler(GinkgoWriter, &slog.HandlerOptions{Level: slog.LevelError}))
+	log := testcluster.Log(slog.LevelError)
 	r.agents, err = fakeagents.Start(ctx, cluster.Config, fakeagents.Options{Namespace: r.namespace, Handler: agent.HandlerFunc(work),
 		Log: log})
 	return err

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strconv"
@@ -23,6 +22,7 @@ import (
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/testkit/audit"
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
 const (
@@ -149,20 +149,11 @@ func series(ctx context.Context, port, name string) (float64, error) {
 }
 
 func visit(ctx context.Context, url string) (string, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return "", err
+	status, text, err := testcluster.HTTPGet(ctx, url)
+	if err == nil && status != http.StatusOK {
+		err = errors.New(http.StatusText(status))
 	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return "", err
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if response.StatusCode != http.StatusOK {
-		err = errors.Join(err, errors.New(response.Status))
-	}
-	return string(text), err
+	return text, err
 }
 
 // expectConditions checks every object. The operator reports nothing about paused ones, and nothing about snapshots: no controller has them

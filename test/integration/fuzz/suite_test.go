@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"os"
-	"os/exec"
 	"strconv"
 	"testing"
 	"time"
@@ -14,9 +13,6 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/gexec"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
 	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
@@ -26,11 +22,8 @@ import (
 var cluster testcluster.Cluster
 
 func TestFuzz(t *testing.T) {
-	testcluster.Require(t, "make integration")
-	RegisterFailHandler(Fail)
+	testcluster.PrepareIntegration(t, time.Minute, 200*time.Millisecond)
 	EnforceDefaultTimeoutsWhenUsingContexts()
-	SetDefaultEventuallyTimeout(time.Minute)
-	SetDefaultEventuallyPollingInterval(200 * time.Millisecond)
 	RunSpecs(t, "The operator and random objects")
 }
 
@@ -61,17 +54,12 @@ func start(ctx context.Context) operator {
 	GinkgoHelper()
 	home := namespace(ctx, nil)
 	o := operator{label: home, metrics: ports.Free(), health: ports.Free(), started: time.Now()}
-	command := exec.Command(testcluster.FromRoot("bin", "race", "swarm-operator"), "--namespace", home)
-	command.Env = append(os.Environ(),
+	o.session = testcluster.StartProgram(testcluster.FromRoot("bin", "race", "swarm-operator"), home,
 		"SWARM_CONTROLLER_NAMESPACE_SELECTOR={matchLabels: {fuzz: "+o.label+"}}", "SWARM_CONTROLLER_RESYNC_PERIOD="+resync.String(),
 		"SWARM_METRICS_SECURE=false", "SWARM_METRICS_PORT="+o.metrics, "SWARM_HEALTH_PORT="+o.health,
 		"SWARM_LOGGING_LEVEL=debug", "SWARM_WEBHOOK_ENABLED=false",
 		// On a busy machine a Lease may be renewed late. An operator that does not renew it in time exits, which is not tested here.
-		"SWARM_CONTROLLER_LEADER_ELECTION_LEASE_DURATION=4m", "SWARM_LINK_AGENT_LEASE=10m", "SWARM_LINK_PORT="+ports.Free(),
-		"SWARM_API_PORT="+ports.Free())
-	var err error
-	o.session, err = gexec.Start(command, GinkgoWriter, GinkgoWriter)
-	Expect(err).NotTo(HaveOccurred(), "run `make build race-operator` first")
+		"SWARM_CONTROLLER_LEADER_ELECTION_LEASE_DURATION=4m", "SWARM_LINK_AGENT_LEASE=10m")
 	DeferCleanup(func() { o.session.Terminate().Wait(20 * time.Second) })
 	return o
 }
@@ -79,8 +67,5 @@ func start(ctx context.Context) operator {
 // namespace is a new one that goes when the spec ends.
 func namespace(ctx context.Context, labels map[string]string) string {
 	GinkgoHelper()
-	made := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "fuzz-", Labels: labels}}
-	Expect(cluster.API.Create(ctx, made)).To(Succeed())
-	DeferCleanup(func(ctx SpecContext) { Expect(client.IgnoreNotFound(cluster.API.Delete(ctx, made))).To(Succeed()) })
-	return made.Name
+	return testcluster.NewNamespace(ctx, cluster.API, "fuzz-", labels)
 }

@@ -3,8 +3,6 @@ package hostile
 import (
 	"context"
 	"fmt"
-	"io"
-	"net/http"
 	"strconv"
 	"strings"
 
@@ -16,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
 // Each spec uses up a budget of one tenant, and checks that the others still have theirs.
@@ -99,17 +98,8 @@ func (s *environment) waiting(ctx context.Context, reason string) (count int, er
 
 // limitRefusals returns how often the operator has refused something because a limit was reached.
 func (l *leader) limitRefusals(ctx context.Context, limit string) (float64, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1:"+l.metricsPort+"/metrics", nil)
-	if err != nil {
-		return 0, err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return 0, err
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	for line := range strings.Lines(string(text)) {
+	_, text, err := testcluster.HTTPGet(ctx, "http://127.0.0.1:"+l.metricsPort+"/metrics")
+	for line := range strings.Lines(text) {
 		if value, found := strings.CutPrefix(line, `swarm_limit_refused_total{limit="`+limit+`"} `); found {
 			return strconv.ParseFloat(strings.TrimSpace(value), 64)
 		}

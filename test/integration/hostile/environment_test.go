@@ -21,6 +21,7 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/testkit/fakeagents"
 	"github.com/swarm-io/swarm-operator/internal/testkit/rawlink"
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
 // intruder is the name of every hostile swarm, and so part of the names of its agents. Whatever hostile programs may choose contains it,
@@ -92,7 +93,7 @@ func (s *environment) runAgents(ctx context.Context) {
 		<-ctx.Done()
 		return nil
 	}
-	log := slog.New(slog.NewTextHandler(GinkgoWriter, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	log := testcluster.Log(slog.LevelWarn)
 	var err error
 	s.agents, err = fakeagents.Start(context.WithoutCancel(ctx), cluster.Config, fakeagents.Options{Runner: run, Log: log})
 	Expect(err).NotTo(HaveOccurred())

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"sync"
@@ -36,16 +35,11 @@ type leader struct {
 func startLeader(ctx context.Context, home string, settings ...string) *leader {
 	GinkgoHelper()
 	l := &leader{home: home, link: ports.Free(), webhook: ports.Free(), metricsPort: ports.Free()}
-	command := exec.Command(testcluster.FromRoot("bin", "swarm-operator"), "--namespace", home)
-	command.Env = append(os.Environ(),
-		"SWARM_CONTROLLER_NAMESPACE_SELECTOR={matchLabels: {"+suiteLabel+`: "true"}}`, "SWARM_LINK_PORT="+l.link,
-		"SWARM_LINK_ADDRESS=127.0.0.1:"+l.link,
-		"SWARM_WEBHOOK_ENABLED=true", "SWARM_WEBHOOK_PORT="+l.webhook, "SWARM_HEALTH_PORT="+ports.Free(), "SWARM_API_PORT="+ports.Free(),
-		"SWARM_METRICS_ENABLED=true", "SWARM_METRICS_SECURE=false", "SWARM_METRICS_PORT="+l.metricsPort)
-	command.Env = append(command.Env, settings...)
-	var err error
-	l.session, err = gexec.Start(command, GinkgoWriter, GinkgoWriter)
-	Expect(err).NotTo(HaveOccurred(), "run `make build` first")
+	l.session = testcluster.StartOperator(home, append([]string{
+		testcluster.OnlyLabelled(suiteLabel), "SWARM_LINK_PORT=" + l.link, "SWARM_LINK_ADDRESS=127.0.0.1:" + l.link,
+		"SWARM_WEBHOOK_ENABLED=true", "SWARM_WEBHOOK_PORT=" + l.webhook,
+		"SWARM_METRICS_ENABLED=true", "SWARM_METRICS_SECURE=false", "SWARM_METRICS_PORT=" + l.metricsPort,
+	}, settings...)...)
 	DeferCleanup(func() { l.session.Terminate().Wait(20 * time.Second) })
 	Eventually(l.session.Err).WithContext(ctx).Should(gbytes.Say("Starting workers"))
 	return l

@@ -32,12 +32,9 @@ var (
 )
 
 func TestHostile(t *testing.T) {
-	testcluster.Require(t, "make integration")
-	RegisterFailHandler(Fail)
+	testcluster.PrepareIntegration(t, time.Minute, 100*time.Millisecond)
 	log.SetLogger(GinkgoLogr)
 	EnforceDefaultTimeoutsWhenUsingContexts()
-	SetDefaultEventuallyTimeout(time.Minute)
-	SetDefaultEventuallyPollingInterval(100 * time.Millisecond)
 	RunSpecs(t, "A hostile tenant")
 }
 

@@ -101,12 +101,7 @@ var _ = It("[K10/callbacks, K11/no-overlap] a leader that is parted from the API
 
 var _ = It("the term grows with every start, elected or not, and never falls behind what was seen elsewhere", func(ctx SpecContext) {
 	namespace := createNamespace(ctx)
-	start := func() *testOperator {
-		o := operator([]string{namespace})
-		o.start()
-		Eventually(o.Leadership.Fresh).Should(BeTrue())
-		return o
-	}
+	start := func() *testOperator { return operator([]string{namespace}).startLeading() }
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "kit"}}
 	first := start()
 	Expect(first.Leadership.Term()).To(BeEquivalentTo(1))
@@ -136,10 +131,7 @@ var _ = It("terms grow when the Lease is deleted, and a Lease is not released wh
 	terms, err := certs.NewTerms(apiServer, namespace)
 	Expect(err).NotTo(HaveOccurred())
 	start := func() *testOperator {
-		o := operator([]string{namespace}, func(options *kit.Options, _ *rest.Config) { options.Election.Terms = terms })
-		o.start()
-		Eventually(o.Leadership.Fresh).Should(BeTrue())
-		return o
+		return operator([]string{namespace}, func(options *kit.Options, _ *rest.Config) { options.Election.Terms = terms }).startLeading()
 	}
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "kit"}}
 	first := start()

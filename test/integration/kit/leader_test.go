@@ -8,6 +8,8 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
 var _ = Describe("two replicas", func() {
@@ -17,7 +19,7 @@ var _ = Describe("two replicas", func() {
 		old, other *replica
 	)
 	BeforeEach(func(ctx SpecContext) {
-		auditLog()
+		testcluster.AuditLog()
 		namespace, began = createNamespace(ctx), time.Now()
 		pod := "pod-" + namespace
 		old, other = run(namespace, pod+"-a"), nil

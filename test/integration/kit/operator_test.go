@@ -1,16 +1,15 @@
 package kit_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 
 	"github.com/go-logr/logr"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gbytes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -67,6 +66,14 @@ func (o *testOperator) start() {
 	DeferCleanup(o.shutDown)
 }
 
+// startLeading starts the operator, and waits until it leads.
+func (o *testOperator) startLeading() *testOperator {
+	GinkgoHelper()
+	o.start()
+	Eventually(o.Leadership.Fresh).Should(BeTrue())
+	return o
+}
+
 func (o *testOperator) shutDown() {
 	o.stop()
 	Eventually(o.done).Should(Or(Receive(), BeClosed()))
@@ -84,22 +91,11 @@ func (o *testOperator) control(name string, reconcile func(context.Context, *v1.
 }
 
 // A journal is a log that can be read while it is written.
-type journal struct {
-	lock sync.Mutex
-	text bytes.Buffer
-}
+type journal struct{ buffer gbytes.Buffer }
 
-func (j *journal) Write(line []byte) (int, error) {
-	j.lock.Lock()
-	defer j.lock.Unlock()
-	return j.text.Write(line)
-}
+func (j *journal) Write(text []byte) (int, error) { return j.buffer.Write(text) }
 
-func (j *journal) String() string {
-	j.lock.Lock()
-	defer j.lock.Unlock()
-	return j.text.String()
-}
+func (j *journal) String() string { return string(j.buffer.Contents()) }
 
 // lines are the lines that contain all of the words.
 func (j *journal) lines(words ...string) []string {

@@ -1,11 +1,8 @@
 package kit_test
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -24,7 +21,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/swarm-io/swarm-operator/examples/webapp/v1"
+	"github.com/swarm-io/swarm-operator/internal/testkit/audit"
 	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
 // A replica is one process of the program.
@@ -72,17 +71,8 @@ func (r *replica) signal(signal syscall.Signal) { _ = r.process.Signal(signal) }
 
 // scrape returns the metrics.
 func (r *replica) scrape(ctx context.Context) (string, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.metrics+"/metrics", nil)
-	if err != nil {
-		return "", err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return "", err
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	return string(text), err
+	_, text, err := testcluster.HTTPGet(ctx, "http://"+r.metrics+"/metrics")
+	return text, err
 }
 
 // getStatus returns the status code of one of its addresses, 0 without a response.
@@ -111,61 +101,17 @@ func holder(ctx context.Context, namespace string) func() string {
 	}
 }
 
-// A request is an entry of the audit log.
-type request struct {
-	Verb      string
-	UserAgent string
-	URI       string `json:"requestURI"`
-	ObjectRef struct{ Resource, Subresource, Namespace, Name string }
-	Response  struct{ Code int } `json:"responseStatus"`
-	Received  time.Time          `json:"requestReceivedTimestamp"`
-	Answered  time.Time          `json:"stageTimestamp"`
-}
-
-func (r request) String() string {
-	return fmt.Sprintf("%s %s %s %s/%s: %d", r.Received.Format("15:04:05.000"), r.Verb, r.ObjectRef.Resource, r.ObjectRef.Namespace,
-		r.ObjectRef.Name, r.Response.Code)
-}
-
-func (r request) writes() bool {
-	return slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, r.Verb) && r.ObjectRef.Resource != "leases"
-}
-
 // auditRequests returns the requests since then with this user agent.
-func auditRequests(userAgent string, since time.Time) []request {
+func auditRequests(userAgent string, since time.Time) []audit.Request {
 	GinkgoHelper()
-	file, err := os.Open(auditLog())
+	requests, err := audit.Read(testcluster.AuditLog(), audit.Filter{UserAgent: userAgent, Since: since})
 	Expect(err).NotTo(HaveOccurred())
-	defer file.Close()
-	var result []request
-	lines := bufio.NewScanner(file)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		if !strings.Contains(lines.Text(), userAgent) {
-			continue
-		}
-		var one request
-		if json.Unmarshal(lines.Bytes(), &one) == nil && strings.HasPrefix(one.UserAgent, userAgent) && one.Received.After(since) {
-			result = append(result, one)
-		}
-	}
-	Expect(lines.Err()).NotTo(HaveOccurred())
-	return result
+	return requests
 }
 
 // writes are the requests that change something, renewals of the Lease apart.
-func writes(userAgent string, since time.Time) []request {
-	return slices.DeleteFunc(auditRequests(userAgent, since), func(r request) bool { return !r.writes() })
-}
-
-func auditLog() string {
-	GinkgoHelper()
-	data := os.Getenv("DEVCLUSTER_DATA")
-	file := filepath.Join(data, "logs/control-plane/audit-1.log")
-	if _, err := os.Stat(file); data == "" || err != nil {
-		Skip("no audit log: run in `bin/devcluster run --audit -- ...`")
-	}
-	return file
+func writes(userAgent string, since time.Time) []audit.Request {
+	return slices.DeleteFunc(auditRequests(userAgent, since), func(r audit.Request) bool { return !r.IsWrite() })
 }
 
 // busy changes WebApps all the time, so that a leader always has something to write, until the spec ends.

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 	"github.com/swarm-io/swarm-operator/kit"
 
 	v1 "github.com/swarm-io/swarm-operator/examples/webapp/v1"
@@ -129,7 +130,7 @@ func measure(times int, work func()) (time.Duration, uint64) {
 }
 
 var _ = It("[K04] a reconcile reads from the cache: 500 of them cost no request, and there is one watch per kind", func(ctx SpecContext) {
-	auditLog()
+	testcluster.AuditLog()
 	namespace := createNamespace(ctx)
 	agent := "k04/" + namespace
 	o := operator([]string{namespace}, func(_ *kit.Options, config *rest.Config) { config.UserAgent = agent })
@@ -162,12 +163,12 @@ var _ = It("[K04] a reconcile reads from the cache: 500 of them cost no request,
 	steady, before := time.Now(), reconciles.Load()
 	Eventually(reconciles.Load).Should(BeNumerically(">=", before+500))
 	for _, request := range auditRequests(agent, steady) {
-		Expect(request.ObjectRef.Resource).To(Or(Equal("leases"), Equal("events")), "%v", request)
+		Expect(request.Object.Resource).To(Or(Equal("leases"), Equal("events")), "%v", request)
 	}
 	watches := map[string]int{}
 	for _, request := range auditRequests(agent, time.Time{}) {
 		if request.Verb == "list" || request.Verb == "watch" && containsAll(request.URI, "sendInitialEvents=true") {
-			watches[request.ObjectRef.Resource]++
+			watches[request.Object.Resource]++
 		}
 	}
 	Expect(watches).To(HaveKeyWithValue("webapps", BeNumerically("<=", 1)))

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 	"github.com/swarm-io/swarm-operator/kit"
 
 	v1 "github.com/swarm-io/swarm-operator/examples/webapp/v1"
@@ -112,7 +113,7 @@ var _ = It("[K15/no-missed-object] an API server that restarts loses nothing: ca
 	if os.Getenv("DEVCLUSTER_DATA") == "" {
 		Skip("only our development cluster can restart its API server")
 	}
-	auditLog()
+	testcluster.AuditLog()
 	namespace := createNamespace(ctx)
 	reconciled := &names{}
 	agent := "k15/" + namespace
@@ -148,7 +149,7 @@ var _ = It("[K15/no-missed-object] an API server that restarts loses nothing: ca
 
 	fresh := 0
 	for _, request := range auditRequests(agent, restarted) {
-		if request.ObjectRef.Resource == "webapps" && (request.Verb == "list" || containsAll(request.URI, "sendInitialEvents=true")) {
+		if request.Object.Resource == "webapps" && (request.Verb == "list" || containsAll(request.URI, "sendInitialEvents=true")) {
 			fresh++
 		}
 	}

@@ -29,7 +29,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/yaml"
@@ -49,10 +48,7 @@ var (
 )
 
 func TestKit(t *testing.T) {
-	testcluster.Require(t, "make integration")
-	RegisterFailHandler(Fail)
-	SetDefaultEventuallyTimeout(2 * time.Minute)
-	SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
+	testcluster.PrepareIntegration(t, 2*time.Minute, 20*time.Millisecond)
 	log.SetLogger(logr.Discard()) // the caches' own; operators have theirs
 	RunSpecs(t, "The kit")
 }
@@ -72,11 +68,8 @@ func connect() {
 	} {
 		Expect(add(scheme)).To(Succeed())
 	}
+	apiServer = testcluster.Config()
 	var err error
-	loading := clientcmd.NewDefaultClientConfigLoadingRules()
-	apiServer, err = clientcmd.NewNonInteractiveDeferredLoadingClientConfig(loading, nil).ClientConfig()
-	Expect(err).NotTo(HaveOccurred())
-	apiServer.QPS = -1
 	api, err = client.New(apiServer, client.Options{Scheme: scheme})
 	Expect(err).NotTo(HaveOccurred())
 }
@@ -127,13 +120,7 @@ func webApp(ctx context.Context, namespace, name string) *v1.WebApp {
 // change updates the current object, and retries on conflicts.
 func change[T client.Object](ctx context.Context, object T, edit func(T)) {
 	GinkgoHelper()
-	Eventually(func() error {
-		if err := api.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
-			return err
-		}
-		edit(object)
-		return api.Update(ctx, object)
-	}).Should(Succeed())
+	testcluster.Update(ctx, api, object, edit)
 }
 
 // getObject reads an object from the API server.

@@ -26,10 +26,7 @@ var (
 )
 
 func TestLink(t *testing.T) {
-	testcluster.Require(t, "make integration")
-	RegisterFailHandler(Fail)
-	SetDefaultEventuallyTimeout(2 * time.Minute)
-	SetDefaultEventuallyPollingInterval(100 * time.Millisecond)
+	testcluster.PrepareIntegration(t, 2*time.Minute, 100*time.Millisecond)
 	RunSpecs(t, "The link and the API server")
 }
 

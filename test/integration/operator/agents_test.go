@@ -16,6 +16,7 @@ import (
 	"github.com/swarm-io/swarm-operator/agent"
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/testkit/fakeagents"
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
 // linkAddress is a setting with which agents of this process reach the operator.
@@ -39,7 +40,7 @@ type agentHandler struct {
 func runAgents(ctx context.Context, ns string) *agentHandler {
 	GinkgoHelper()
 	w := &agentHandler{gates: map[string]chan struct{}{}, stopping: map[string]bool{}}
-	log := slog.New(slog.NewTextHandler(GinkgoWriter, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	log := testcluster.Log(slog.LevelWarn)
 	agents, err := fakeagents.Start(context.WithoutCancel(ctx), clusterConfig, fakeagents.Options{Namespace: ns, Handler: w, Log: log})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() {

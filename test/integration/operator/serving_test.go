@@ -14,14 +14,13 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/gexec"
-	authenticationv1 "k8s.io/api/authentication/v1"
-	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
 // insecureClient calls the operator without credentials, and accepts any certificate: certificate_test.go verifies the one of the metrics.
@@ -134,11 +133,7 @@ func showMetricsSecure(ctx SpecContext) {
 // token is one of a service account made for it.
 func token(ctx context.Context, ns, name string) string {
 	GinkgoHelper()
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}}
-	Expect(api.Create(ctx, account)).To(Succeed())
-	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(600))}}
-	Expect(api.SubResource("token").Create(ctx, account, request)).To(Succeed())
-	return request.Status.Token
+	return testcluster.NewToken(ctx, api, ns, name)
 }
 
 // allow grants a subject these rights until the spec ends.

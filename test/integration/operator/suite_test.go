@@ -5,7 +5,6 @@ package operator
 import (
 	"context"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -13,24 +12,17 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/gexec"
-	admissionv1 "k8s.io/api/admissionregistration/v1"
-	appsv1 "k8s.io/api/apps/v1"
-	authenticationv1 "k8s.io/api/authentication/v1"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
 const system = "swarm-system"
@@ -46,35 +38,16 @@ var (
 )
 
 func TestOperator(t *testing.T) {
-	if os.Getenv("KUBECONFIG") == "" {
-		t.Fatal("KUBECONFIG is not set: run `make integration`, which starts a cluster, or use your own")
-	}
-	RegisterFailHandler(Fail)
+	testcluster.PrepareIntegration(t, time.Minute, 50*time.Millisecond)
 	EnforceDefaultTimeoutsWhenUsingContexts()
-	SetDefaultEventuallyTimeout(time.Minute)
-	SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
 	RunSpecs(t, "The operator as a program")
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
-	var err error
-	clusterConfig, err = clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(),
-		nil).ClientConfig()
-	Expect(err).NotTo(HaveOccurred())
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{
-		admissionv1.AddToScheme, v1alpha1.AddToScheme, corev1.AddToScheme, appsv1.AddToScheme, authenticationv1.AddToScheme,
-		coordinationv1.AddToScheme, rbacv1.AddToScheme, flowcontrolv1.AddToScheme,
-	} {
-		Expect(add(scheme)).To(Succeed())
-	}
-	api, err = client.NewWithWatch(clusterConfig, client.Options{Scheme: scheme})
-	Expect(err).NotTo(HaveOccurred())
-	for _, arguments := range [][]string{{"apply", "--server-side", "--force-conflicts"}, {"wait", "--for=condition=Established"}} {
-		output, err := exec.CommandContext(ctx, "kubectl", append(arguments, "--filename", fromRoot("deploy", "crds"))...).CombinedOutput()
-		Expect(err).NotTo(HaveOccurred(), string(output))
-	}
-	err = api.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: system}})
+	cluster := testcluster.Connect()
+	clusterConfig, api = cluster.Config, cluster.API
+	testcluster.InstallCRDs(ctx)
+	err := api.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: system}})
 	Expect(client.IgnoreAlreadyExists(err)).To(Succeed())
 })
 
@@ -91,11 +64,8 @@ func startOperator(environment ...string) *gexec.Session {
 // programOf is a program with that namespace as its own.
 func programOf(home string, environment ...string) *gexec.Session {
 	GinkgoHelper()
-	command := exec.Command(fromRoot("bin", "swarm-operator"), "--namespace", home)
-	command.Env = append(os.Environ(), append([]string{"SWARM_METRICS_ENABLED=false", "SWARM_WEBHOOK_ENABLED=false",
-		"SWARM_HEALTH_PORT=" + ports.Free(), "SWARM_LINK_PORT=" + linkPort, "SWARM_API_PORT=" + ports.Free()}, environment...)...)
-	session, err := gexec.Start(command, GinkgoWriter, GinkgoWriter)
-	Expect(err).NotTo(HaveOccurred(), "run `make build` first")
+	session := testcluster.StartOperator(home, append([]string{"SWARM_METRICS_ENABLED=false", "SWARM_WEBHOOK_ENABLED=false",
+		"SWARM_LINK_PORT=" + linkPort}, environment...)...)
 	DeferCleanup(func() { session.Terminate().Wait(10 * time.Second) })
 	return session
 }
@@ -103,8 +73,7 @@ func programOf(home string, environment ...string) *gexec.Session {
 // namespace is one of the spec's own.
 func namespace(ctx context.Context, labels map[string]string) string {
 	GinkgoHelper()
-	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "swarm-operator-", Labels: labels}}
-	Expect(api.Create(ctx, object)).To(Succeed())
+	object := testcluster.KeptNamespace(ctx, api, "swarm-operator-", labels)
 	DeferCleanup(func(ctx SpecContext) {
 		Expect(client.IgnoreNotFound(api.Delete(ctx, object))).To(Succeed())
 		releaseSwarms(ctx, object.Name)

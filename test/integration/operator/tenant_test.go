@@ -1,9 +1,7 @@
 package operator
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
@@ -27,7 +25,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/testkit/audit"
 	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
 var _ = Describe("For one namespace", Serial, func() {
@@ -271,49 +271,21 @@ func (t tenant) requestToken(ctx context.Context, name string) string {
 	return request.Status.Token
 }
 
-// An auditRequest is a request of an operator, as the audit log has it.
-type auditRequest struct {
-	Verb, RequestURI string
-	User             struct{ Username string }
-	ObjectRef        struct{ Resource, Namespace string }
-	ResponseStatus   struct{ Code int }
-	Received         time.Time `json:"requestReceivedTimestamp"`
-}
-
-func (e auditRequest) String() string {
-	return fmt.Sprintf("%s %s: %d", e.Verb, e.RequestURI, e.ResponseStatus.Code)
-}
-
 // foreignRequests are the requests of a tenant's operator, since then, that were refused, or that were about something outside of its
 // namespace and of those that it was lent, beyond what the API server shows to every user.
-func (t tenant) foreignRequests(since time.Time, borrowed ...string) []auditRequest {
+func (t tenant) foreignRequests(since time.Time, borrowed ...string) []audit.Request {
 	GinkgoHelper()
 	all := t.auditRequests(since)
 	Expect(all).NotTo(BeEmpty(), "the audit log has nothing of it")
-	return slices.DeleteFunc(all, func(e auditRequest) bool {
-		inside := e.ObjectRef.Resource == "" || slices.Contains(append(borrowed, t.namespace), e.ObjectRef.Namespace)
-		return inside && e.ResponseStatus.Code != http.StatusForbidden
+	return slices.DeleteFunc(all, func(e audit.Request) bool {
+		inside := e.Object.Resource == "" || slices.Contains(append(borrowed, t.namespace), e.Object.Namespace)
+		return inside && e.Response.Code != http.StatusForbidden
 	})
 }
 
-func (t tenant) auditRequests(since time.Time) []auditRequest {
+func (t tenant) auditRequests(since time.Time) []audit.Request {
 	GinkgoHelper()
-	file, err := os.Open(filepath.Join(os.Getenv("DEVCLUSTER_DATA"), "logs", "control-plane", "audit-1.log"))
-	if os.IsNotExist(err) {
-		Skip("no audit log: run in `bin/devcluster run --audit -- ...`")
-	}
+	requests, err := audit.Read(testcluster.AuditLog(), audit.Filter{Username: t.account(), Since: since})
 	Expect(err).NotTo(HaveOccurred())
-	defer file.Close()
-	var result []auditRequest
-	lines := bufio.NewScanner(file)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		var one auditRequest
-		if strings.Contains(lines.Text(), t.account()) && json.Unmarshal(lines.Bytes(), &one) == nil && one.User.Username == t.account() &&
-			one.Received.After(since) {
-			result = append(result, one)
-		}
-	}
-	Expect(lines.Err()).NotTo(HaveOccurred())
-	return result
+	return requests
 }

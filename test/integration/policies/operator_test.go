@@ -4,15 +4,12 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	"github.com/onsi/gomega/gexec"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -135,14 +132,10 @@ var _ = Describe("The operator does its work under both policies", Ordered, Cont
 func startOperator(ctx context.Context) {
 	GinkgoHelper()
 	link, health := ports.Free(), ports.Free()
-	command := exec.Command(testcluster.FromRoot("bin", "swarm-operator"), "--namespace", operatorNamespace)
-	command.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig(ctx),
-		`SWARM_CONTROLLER_NAMESPACE_SELECTOR={matchLabels: {`+suiteLabel+`: "true"}}`,
+	session := testcluster.StartOperator(operatorNamespace, "KUBECONFIG="+kubeconfig(ctx), testcluster.OnlyLabelled(suiteLabel),
 		"SWARM_WEBHOOK_PORT="+webhookPort, "SWARM_LINK_PORT="+link, "SWARM_LINK_ADDRESS=127.0.0.1:"+link, "SWARM_HEALTH_PORT="+health,
-		"SWARM_API_PORT="+ports.Free(), "SWARM_METRICS_ENABLED=false",
+		"SWARM_METRICS_ENABLED=false",
 		"SWARM_CONTROLLER_LEADER_ELECTION_LEASE_DURATION=2m", "SWARM_LINK_AGENT_LEASE=5m") // on a machine that is busy with other suites
-	session, err := gexec.Start(command, GinkgoWriter, GinkgoWriter)
-	Expect(err).NotTo(HaveOccurred(), "run `make build` first")
 	DeferCleanup(func() { session.Terminate().Wait(20 * time.Second) })
 	Eventually(func() (int, error) {
 		response, err := http.Get("http://127.0.0.1:" + health + "/readyz")
@@ -213,7 +206,7 @@ func runWorkers(ctx context.Context, ns string) {
 }
 
 func logger() *slog.Logger {
-	return slog.New(slog.NewTextHandler(GinkgoWriter, &slog.HandlerOptions{Level: slog.LevelError}))
+	return testcluster.Log(slog.LevelError)
 }
 
 // isConverged reports whether a pool of that size has handed over all jobs.

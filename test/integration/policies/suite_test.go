@@ -40,11 +40,8 @@ var (
 )
 
 func TestPolicies(t *testing.T) {
-	testcluster.Require(t, "make integration")
-	RegisterFailHandler(Fail)
+	testcluster.PrepareIntegration(t, 2*time.Minute, 50*time.Millisecond)
 	EnforceDefaultTimeoutsWhenUsingContexts()
-	SetDefaultEventuallyTimeout(2 * time.Minute)
-	SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
 	RunSpecs(t, "Policies")
 }
 
@@ -99,10 +96,7 @@ func awaitPolicies(ctx context.Context) {
 // namespace creates a namespace in which the operator works, until the spec or the suite ends.
 func namespace(ctx context.Context) string {
 	GinkgoHelper()
-	made := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "swarm-policies-", Labels: map[string]string{suiteLabel: "true"}}}
-	Expect(api.Create(ctx, made)).To(Succeed())
-	DeferCleanup(func(ctx SpecContext) { Expect(client.IgnoreNotFound(api.Delete(ctx, made))).To(Succeed()) })
-	return made.Name
+	return testcluster.NewNamespace(ctx, api, "swarm-policies-", map[string]string{suiteLabel: "true"})
 }
 
 // clientAs returns a client that acts as a user.

@@ -19,6 +19,7 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/pool/codec"
 	"github.com/swarm-io/swarm-operator/internal/testkit/fakeworkers"
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
 const (
@@ -119,13 +120,7 @@ func from(name string) spec {
 // change retries its write on conflicts.
 func change[T client.Object](ctx context.Context, object T, edit func(T)) {
 	GinkgoHelper()
-	Eventually(func() error {
-		if err := api.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
-			return err
-		}
-		edit(object)
-		return api.Update(ctx, object)
-	}).Should(Succeed())
+	testcluster.Update(ctx, api, object, edit)
 }
 
 func (s *environment) change(ctx context.Context, edit spec) {

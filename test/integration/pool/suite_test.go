@@ -6,8 +6,6 @@ package pool
 import (
 	"context"
 	"log/slog"
-	"os"
-	"os/exec"
 	"testing"
 	"time"
 
@@ -15,11 +13,9 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/gexec"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/internal/testkit/fakeworkers"
-	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
 	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
@@ -35,11 +31,8 @@ var (
 )
 
 func TestPool(t *testing.T) {
-	testcluster.Require(t, "make integration")
-	RegisterFailHandler(Fail)
+	testcluster.PrepareIntegration(t, time.Minute, 50*time.Millisecond)
 	EnforceDefaultTimeoutsWhenUsingContexts()
-	SetDefaultEventuallyTimeout(time.Minute)
-	SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
 	SetDefaultConsistentlyDuration(time.Second)
 	SetDefaultConsistentlyPollingInterval(50 * time.Millisecond)
 	RunSpecs(t, "Worker pools")
@@ -49,9 +42,8 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	cluster := testcluster.Connect()
 	api = cluster.API
 	testcluster.InstallCRDs(ctx)
-	log := slog.New(slog.NewTextHandler(GinkgoWriter, &slog.HandlerOptions{Level: slog.LevelError}))
 	var err error
-	workers, err = fakeworkers.Start(context.WithoutCancel(ctx), cluster.Config, log)
+	workers, err = fakeworkers.Start(context.WithoutCancel(ctx), cluster.Config, testcluster.Log(slog.LevelError))
 	Expect(err).NotTo(HaveOccurred())
 	operatorNamespace = namespace(ctx)
 	startOperator()
@@ -81,15 +73,9 @@ var _ = AfterSuite(func(ctx SpecContext) {
 // startOperator starts the operator. Without an election one that starts leads at once, and what is missed is not repaired by a resync.
 func startOperator() {
 	GinkgoHelper()
-	command := exec.Command(testcluster.FromRoot("bin", "swarm-operator"), "--namespace", operatorNamespace)
-	command.Env = append(os.Environ(),
-		"SWARM_CONTROLLER_NAMESPACE_SELECTOR={matchLabels: {"+suiteLabel+": \"true\"}}",
-		"SWARM_CONTROLLER_LEADER_ELECTION_ENABLED=false", "SWARM_CONTROLLER_RESYNC_PERIOD=10m",
-		"SWARM_LINK_PORT="+ports.Free(), "SWARM_HEALTH_PORT="+ports.Free(), "SWARM_API_PORT="+ports.Free(), "SWARM_METRICS_ENABLED=false",
+	operatorSession = testcluster.StartOperator(operatorNamespace, testcluster.OnlyLabelled(suiteLabel),
+		"SWARM_CONTROLLER_LEADER_ELECTION_ENABLED=false", "SWARM_CONTROLLER_RESYNC_PERIOD=10m", "SWARM_METRICS_ENABLED=false",
 		"SWARM_WEBHOOK_ENABLED=false")
-	var err error
-	operatorSession, err = gexec.Start(command, GinkgoWriter, GinkgoWriter)
-	Expect(err).NotTo(HaveOccurred(), "run `make build` first")
 }
 
 // stopOperator ends the operator, and begin starts the next one.
@@ -101,7 +87,5 @@ func stopOperator() {
 // namespace creates a namespace in which the operator works.
 func namespace(ctx context.Context) string {
 	GinkgoHelper()
-	made := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "swarm-pool-", Labels: map[string]string{suiteLabel: "true"}}}
-	Expect(api.Create(ctx, made)).To(Succeed())
-	return made.Name
+	return testcluster.KeptNamespace(ctx, api, "swarm-pool-", map[string]string{suiteLabel: "true"}).Name
 }

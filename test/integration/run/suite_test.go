@@ -13,10 +13,7 @@ import (
 )
 
 func TestRun(t *testing.T) {
-	testcluster.Require(t, "make integration")
-	RegisterFailHandler(Fail)
+	testcluster.PrepareIntegration(t, time.Minute, 50*time.Millisecond)
 	EnforceDefaultTimeoutsWhenUsingContexts()
-	SetDefaultEventuallyTimeout(time.Minute)
-	SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
 	RunSpecs(t, "make run")
 }

@@ -15,6 +15,8 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
 // auditPosition is a moment in the audit log.
@@ -23,19 +25,9 @@ type auditPosition struct {
 	file os.FileInfo // as it was
 }
 
-func auditLog() string {
-	GinkgoHelper()
-	data := os.Getenv("DEVCLUSTER_DATA")
-	file := filepath.Join(data, "logs/control-plane/audit-1.log")
-	if _, err := os.Stat(file); data == "" || err != nil {
-		Skip("no audit log: run in `bin/devcluster run --audit -- ...`")
-	}
-	return file
-}
-
 func currentAuditPosition() auditPosition {
 	GinkgoHelper()
-	info, err := os.Stat(auditLog())
+	info, err := os.Stat(testcluster.AuditLog())
 	Expect(err).NotTo(HaveOccurred())
 	return auditPosition{time.Now(), info}
 }
@@ -43,7 +35,7 @@ func currentAuditPosition() auditPosition {
 // lines are the lines of the log since then. It may have been renamed in the meantime, and another may have been begun.
 func (a auditPosition) lines(visit func(line []byte)) {
 	GinkgoHelper()
-	names, err := filepath.Glob(strings.TrimSuffix(auditLog(), ".log") + "*.log")
+	names, err := filepath.Glob(strings.TrimSuffix(testcluster.AuditLog(), ".log") + "*.log")
 	Expect(err).NotTo(HaveOccurred())
 	for _, name := range names {
 		file, err := os.Open(name)

@@ -1,10 +1,8 @@
 package spread
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
 var _ = Describe("The configuration", func() {
@@ -204,19 +203,11 @@ func (r *replica) count(ctx context.Context, series string) float64 {
 
 // metric is the value of a series, "" when there is none.
 func (r *replica) metric(ctx context.Context, series string) (string, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1:"+r.metrics+"/metrics", nil)
-	if err != nil {
-		return "", err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return "", err
-	}
-	defer response.Body.Close()
-	for lines := bufio.NewScanner(response.Body); lines.Scan(); {
-		if value, found := strings.CutPrefix(lines.Text(), series+" "); found {
-			return value, nil
+	_, text, err := testcluster.HTTPGet(ctx, "http://127.0.0.1:"+r.metrics+"/metrics")
+	for line := range strings.Lines(text) {
+		if value, found := strings.CutPrefix(line, series+" "); found {
+			return strings.TrimSpace(value), nil
 		}
 	}
-	return "", nil
+	return "", err
 }

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/internal/testkit/podwatch"
+	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
 // lag is how late an observer may learn of a change, on a busy machine.
@@ -58,26 +59,20 @@ func (o *podLifetime) setServing(serves bool) {
 func record(ctx context.Context, s *environment) *podTimes {
 	GinkgoHelper()
 	l := &podTimes{pods: map[types.UID]*podLifetime{}}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	watcher, err := api.Watch(ctx, &corev1.PodList{}, client.InNamespace(s.namespace), &client.ListOptions{Raw: &metav1.ListOptions{}})
-	Expect(err).NotTo(HaveOccurred())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for event := range watcher.ResultChan() {
-			if pod, is := event.Object.(*corev1.Pod); is {
-				l.update(pod, event.Type == watch.Deleted)
-			}
+	handle := func(event watch.Event) {
+		if pod, is := event.Object.(*corev1.Pod); is {
+			l.update(pod, event.Type == watch.Deleted)
 		}
-		l.lock.Lock()
-		defer l.lock.Unlock()
-		l.interrupted = ctx.Err() == nil
-	}()
-	DeferCleanup(func() {
-		cancel()
-		<-done
-	})
+	}
+	testcluster.Watch(ctx, api, &corev1.PodList{}, testcluster.WatchHandler{Event: handle, Interrupted: l.markInterrupted},
+		client.InNamespace(s.namespace), &client.ListOptions{Raw: &metav1.ListOptions{}})
 	return l
+}
+
+func (l *podTimes) markInterrupted() {
+	l.lock.Lock()
+	defer l.lock.Unlock()
+	l.interrupted = true
 }
 
 func (l *podTimes) update(pod *corev1.Pod, deleted bool) {

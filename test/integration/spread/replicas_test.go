@@ -5,8 +5,6 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net/http"
-	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -51,19 +49,15 @@ func (f *operatorFleet) startReplica(ctx context.Context, settings ...string) *r
 	GinkgoHelper()
 	r := &replica{name: fmt.Sprintf("replica-%d", time.Now().UnixNano()), webhook: ports.Free(), health: ports.Free(), metrics: ports.Free()}
 	link := ports.Free()
-	command := exec.Command(testcluster.FromRoot("bin", "swarm-operator"), "--namespace", home)
-	command.Env = slices.Concat(os.Environ(), []string{
+	r.session = testcluster.StartOperator(home, append([]string{
 		"POD_NAME=" + r.name, "SWARM_LOGGING_FORMAT=text",
-		"SWARM_CONTROLLER_NAMESPACE_SELECTOR={matchLabels: {" + ours + ": \"true\"}}", "SWARM_CONTROLLER_RESYNC_PERIOD=10m",
+		testcluster.OnlyLabelled(ours), "SWARM_CONTROLLER_RESYNC_PERIOD=10m",
 		"SWARM_CONTROLLER_LEADER_ELECTION_LEASE_DURATION=6s",
 		"SWARM_SPREAD_COOLDOWN=" + cooldown.String(), "SWARM_SPREAD_PENDING_DEADLINE=" + deadline.String(),
 		"SWARM_WEBHOOK_PORT=" + r.webhook, "SWARM_WEBHOOK_CERT_DIR=" + f.folder, "SWARM_HEALTH_PORT=" + r.health,
-		"SWARM_METRICS_PORT=" + r.metrics, "SWARM_METRICS_SECURE=false", "SWARM_API_PORT=" + ports.Free(),
+		"SWARM_METRICS_PORT=" + r.metrics, "SWARM_METRICS_SECURE=false",
 		"SWARM_LINK_PORT=" + link, "SWARM_LINK_ADDRESS=127.0.0.1:" + link,
-	}, settings)
-	var err error
-	r.session, err = gexec.Start(command, GinkgoWriter, GinkgoWriter)
-	Expect(err).NotTo(HaveOccurred(), "run `make build` first")
+	}, settings...)...)
 	Eventually(r.ready).WithContext(ctx).Should(Equal(http.StatusOK))
 	f.lock.Lock()
 	defer f.lock.Unlock()
@@ -88,16 +82,8 @@ func (f *operatorFleet) ensureReplicas(ctx context.Context, size int) {
 }
 
 func (r *replica) ready(ctx context.Context) (int, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1:"+r.health+"/readyz", nil)
-	if err != nil {
-		return 0, err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return 0, err
-	}
-	defer response.Body.Close()
-	return response.StatusCode, nil
+	status, _, err := testcluster.HTTPGet(ctx, "http://127.0.0.1:"+r.health+"/readyz")
+	return status, err
 }
 
 func (f *operatorFleet) listReplicas() []*replica {

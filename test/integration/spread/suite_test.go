@@ -12,7 +12,6 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
@@ -30,18 +29,15 @@ var (
 )
 
 func TestSpread(t *testing.T) {
-	testcluster.Require(t, "make integration")
-	RegisterFailHandler(Fail)
+	testcluster.PrepareIntegration(t, 2*time.Minute, 50*time.Millisecond)
 	EnforceDefaultTimeoutsWhenUsingContexts()
-	SetDefaultEventuallyTimeout(2 * time.Minute)
-	SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
 	SetDefaultConsistentlyDuration(2 * time.Second)
 	SetDefaultConsistentlyPollingInterval(50 * time.Millisecond)
 	RunSpecs(t, "Spread")
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
-	auditLog()
+	testcluster.AuditLog()
 	cluster = testcluster.Connect()
 	api = cluster.API
 	testcluster.InstallCRDs(ctx)
@@ -71,9 +67,7 @@ func deleteAll(ctx SpecContext) {
 // namespace creates a namespace in which the operator works.
 func namespace(ctx context.Context) string {
 	GinkgoHelper()
-	made := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "swarm-spread-", Labels: map[string]string{ours: "true"}}}
-	Expect(api.Create(ctx, made)).To(Succeed())
-	return made.Name
+	return testcluster.KeptNamespace(ctx, api, "swarm-spread-", map[string]string{ours: "true"}).Name
 }
 
 // reportDuration shows how long something took, among the results of the spec.

@@ -76,6 +76,14 @@ func TestAJobThatCannotStartCanBeRevoked(t *testing.T) {
 	})
 }
 
+// expectRestart requires that job a was stopped before it was started again.
+func (w *testRunner) expectRestart(t *testing.T) {
+	t.Helper()
+	if got := strings.Join(w.log, ", "); got != "acknowledge 1, start a, acknowledge 3, stop a, start a" {
+		t.Errorf("journal %q", got)
+	}
+}
+
 // Removed and added again before the stop has ended: the stop is completed, and the job is started again.
 func TestReassignedWhileStopping(t *testing.T) {
 	runTest(t, func(t *testing.T, w *testRunner) {
@@ -86,9 +94,7 @@ func TestReassignedWhileStopping(t *testing.T) {
 		w.awaitState(t, "a", 3)
 		time.Sleep(time.Minute)
 		w.awaitState(t, "a", 3)
-		if got := strings.Join(w.log, ", "); got != "acknowledge 1, start a, acknowledge 3, stop a, start a" {
-			t.Errorf("journal %q", got)
-		}
+		w.expectRestart(t)
 	})
 }
 
@@ -102,9 +108,7 @@ func TestReassignedWhileStarting(t *testing.T) {
 		w.publish(3, "a")
 		time.Sleep(3 * time.Minute)
 		w.awaitState(t, "a", 3)
-		if got := strings.Join(w.log, ", "); got != "acknowledge 1, start a, acknowledge 3, stop a, start a" {
-			t.Errorf("journal %q", got)
-		}
+		w.expectRestart(t)
 	})
 }
 
