@@ -14,14 +14,13 @@
 //		...
 //	}
 //
-// It promises that the handler never runs more often at once than the agent has slots, that the context ends when an
-// attempt should stop (cancelled, drained, out of time, or the operator is out of reach), and that a result is delivered
-// even when the operator is replaced in the meantime. A handler must be ready to see the same task again: effects are
-// at least once, and Task.IdempotencyKey tells a repetition.
+// It promises that the handler never runs more often at once than the agent has slots, that the context ends when an attempt should stop
+// (cancelled, drained, out of time, or the operator is out of reach), and that a result is delivered even when the operator is replaced in
+// the meantime. A handler must be ready to get the same task again: it runs at least once, and Task.IdempotencyKey identifies a repetition.
 //
-// One rule is harsh: code that still runs when the agent's lease is over (45 seconds without the operator, by default)
-// ends the whole process, because the task may be given to another agent from then on. Code that has not returned 10 seconds
-// after its grace is over, when it was cancelled for example, ends it, too, after everything else was handed back. Heed the context.
+// One rule is strict: if code still runs when the agent's lease is over (by default 45 seconds without the operator), the whole process is
+// ended, because another agent may get the task from then on. The process also ends, after it has handed back everything else, if code has
+// not returned 10 seconds after its grace period, for example after a cancel. So return when the context ends.
 package agent
 
 import (
@@ -49,13 +48,13 @@ type Task struct {
 	Namespace string
 	Name      string
 	UID       string
-	Item      int // the number of the item, from 0; -1 for a task without items
+	Item      int // the index of the item, from 0; -1 for a task without items
 	Attempt   int // the number of the try, from 1
 	Payload   json.RawMessage
 
-	Agent    string   // the agent that works on it
+	Agent    string   // the agent that runs it
 	Peers    []string // the agents at the other end of this one's edges
-	StateDir string   // this agent's own folder; it outlives the pod when the swarm declares storage
+	StateDir string   // this agent's own directory; it outlives the pod when the swarm declares storage
 
 	environment map[string]string
 	kill        <-chan struct{}
@@ -77,10 +76,10 @@ func (t Task) Decode(into any) error {
 	return nil
 }
 
-// Report reports the progress of an attempt, from 0 to 100. It can be called as often as you like; only the latest is sent.
+// Report reports the progress of an attempt, from 0 to 100. It can be called at any rate; only the latest report is sent.
 type Report func(percent int, message string)
 
-// A Handler does the work. What it returns must be JSON of at most 4 KiB.
+// A Handler does the work. Its result must be at most 4 KiB as JSON.
 type Handler interface {
 	Handle(ctx context.Context, task Task, report Report) (any, error)
 }
@@ -119,7 +118,7 @@ func RunWith(ctx context.Context, config Config, handler Handler) error {
 	defer programOutput().Flush(flushTimeout)
 	process := rand.Text()
 	config.writeTerminationLog(process)
-	// The link outlives the context: the last results go over it.
+	// The link outlives the context, so that the last results can be sent.
 	linkCtx, closeLink := context.WithCancel(context.WithoutCancel(ctx))
 	defer closeLink()
 	streams, linkClosed := make(chan *connection.Stream), make(chan struct{})
@@ -154,9 +153,9 @@ func (c Config) log() *slog.Logger {
 	return c.Log
 }
 
-// writeTerminationLog leaves the name of this process where the kubelet finds it: in the status of the container when it has ended.
-// Together with the name in Hello it proves to the operator which process has ended. The kubelet makes the file; without it there is no
-// such proof.
+// writeTerminationLog writes the name of this process to the termination log, from which the kubelet copies it into the container's status
+// when the container ends. Together with the name in Hello it proves to the operator which process has ended. The kubelet creates the file;
+// without it there is no such proof.
 func (c Config) writeTerminationLog(process string) {
 	if c.TerminationLog == "" {
 		return
@@ -167,7 +166,7 @@ func (c Config) writeTerminationLog(process string) {
 		err = errors.Join(err, file.Close())
 	}
 	if err != nil {
-		c.log().Debug("did not write the termination message", "error", err)
+		c.log().Debug("cannot write the termination message", "error", err)
 	}
 }
 
@@ -178,7 +177,7 @@ func (c Config) readClock() func() time.Duration {
 	return hostclock.BootTime
 }
 
-// abort ends the process, which is the only way to end a handler that ignores its context. It does not wait for a log that is stuck.
+// abort ends the process, which is the only way to end a handler that ignores its context. It does not wait long for a blocked log.
 func (c Config) abort(reason string, logQueue *nonblocking.Queue) {
 	nonblocking.LogBeforeExit(logQueue, abortLogTimeout, func() {
 		c.log().Error("ending the process: work may run elsewhere from now on", "reason", reason)

@@ -16,14 +16,14 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/process/nonblocking"
 )
 
-// variablePrefix begins the names of the agent's own variables; a program gets only those that are meant for it.
+// variablePrefix is the prefix of the agent's own variables; a program gets only those that are meant for it.
 const variablePrefix = "SWARM_"
 
-// outputTimeout is how long a program waits while its standard error is not read. It is shorter than the time after which the pipes of a
-// program that has ended are closed, so no attempt ends late.
+// outputTimeout is how long a program blocks while nothing reads its standard error. It is shorter than the time after which the pipes of
+// an ended program are closed, so no attempt ends late.
 const outputTimeout = 250 * time.Millisecond
 
-// programOutput is where programs' standard error is copied to. It belongs to the whole process.
+// programOutput receives a copy of the programs' standard error. The whole process shares it.
 var programOutput = sync.OnceValue(func() *nonblocking.Writer {
 	return nonblocking.NewWriter(os.Stderr, outputTimeout, func(dropped int) {
 		_, _ = fmt.Fprintf(os.Stderr, "swarm-agent: dropped %d pieces of output because they were not read\n", dropped)
@@ -40,13 +40,13 @@ type commandHandler struct {
 // standard output: see docs/explanation/link.md. RuntimeDir is where its pipes are made.
 func Command(runtimeDir string, argv ...string) (Handler, error) {
 	if len(argv) == 0 || argv[0] == "" {
-		return nil, errors.New("make command handler: no program is named")
+		return nil, errors.New("make command handler: no program given")
 	}
 	return &commandHandler{argv: argv, runtimeDir: runtimeDir}, nil
 }
 
-// Handle runs the program: SIGTERM when the context ends, SIGKILL when the agent says so. Outside of an agent, in a test
-// for example, the end of the context kills at once.
+// Handle runs the program: it sends SIGTERM when the context ends, and SIGKILL when the agent kills the attempt. Outside of an agent, for
+// example in a test, the end of the context kills at once.
 func (h *commandHandler) Handle(ctx context.Context, task Task, report Report) (any, error) {
 	if task.kill == nil {
 		task.kill = ctx.Done()
@@ -66,7 +66,7 @@ func (h *commandHandler) Handle(ctx context.Context, task Task, report Report) (
 	return json.RawMessage(result.Value), nil
 }
 
-// environment is the container's own, then the task's, then ours, which cannot be overridden.
+// environment returns the container's variables, then the task's, then ours, which cannot be overridden.
 func environment(container []string, task Task) []string {
 	isOwn := func(variable string) bool { return strings.HasPrefix(variable, variablePrefix) }
 	variables := slices.DeleteFunc(slices.Clone(container), isOwn)

@@ -11,40 +11,40 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/process/settings"
 )
 
-// exitFenced is how a process ends that could not stop its work in time.
+// exitFenced is the exit code of a process that could not stop its work in time.
 const exitFenced = 70
 
-// maxSlots is the API's bound.
+// maxSlots is the maximum in the API.
 const maxSlots = 1000
 
-// Config is all that an agent needs to know. In a pod that the operator has made, ConfigFromEnvironment finds it.
+// Config is the configuration of an agent. In a pod that the operator created, ConfigFromEnvironment returns it.
 type Config struct {
 	Namespace string // SWARM_NAMESPACE
 	Swarm     string // SWARM_NAME
 	Agent     string // SWARM_AGENT, the pod's name
 	Slots     int    // SWARM_SLOTS, default 1
 
-	Addresses  []string // SWARM_LINK_ADDRESS, host:port with commas between
+	Addresses  []string // SWARM_LINK_ADDRESS, comma-separated host:port
 	ServerName string   // SWARM_LINK_SERVER_NAME, in the operator's certificate; default the host of the first address
 	TokenFile  string   // SWARM_LINK_TOKEN_FILE, default /var/run/secrets/swarm.io/token
 	CAFile     string   // SWARM_LINK_CA_FILE, default /var/run/secrets/swarm.io/ca.crt
 
 	Grace      time.Duration // SWARM_GRACE_SECONDS, default 30: between the request to stop and force
 	StateDir   string        // SWARM_STATE, default /var/lib/swarm
-	RuntimeDir string        // SWARM_RUNTIME_DIR, for pipes; default the folder for temporary files
+	RuntimeDir string        // SWARM_RUNTIME_DIR, for pipes; default the directory for temporary files
 	Journal    string        // SWARM_JOURNAL, a file that gets a line for each start and finish; default none
 
-	// TerminationLog is the container's terminationMessagePath, which gets the name of this process: SWARM_TERMINATION_LOG, default
-	// /dev/termination-log. It is not made if it does not exist.
+	// TerminationLog is the container's terminationMessagePath, to which the name of this process is written: SWARM_TERMINATION_LOG,
+	// default /dev/termination-log. It is not created if it does not exist.
 	TerminationLog string
 
 	Version string       // sent to the operator
 	Log     *slog.Logger // default: JSON on standard error from ConfigFromEnvironment, else none
-	// Abort is called instead of os.Exit when code survives the end of the lease. It must not wait for long.
+	// Abort is called instead of os.Exit when code survives the end of the lease. It must not block for long.
 	Abort func(reason string)
 
 	clock        func() time.Duration // for tests; default the time since boot
-	stuckTimeout time.Duration        // for tests; how long an attempt may run on after it was killed
+	stuckTimeout time.Duration        // for tests; how long an attempt may continue after it was killed
 }
 
 // ConfigFromEnvironment reads the variables that the operator sets in an agent's pod, by os.Getenv or the like.
@@ -72,7 +72,7 @@ func ConfigFromEnvironment(getenv func(string) string) (Config, error) {
 	return config, errors.Join(reader.Err(), config.validate())
 }
 
-// validate names everything that is missing, so that one look is enough.
+// validate reports all problems at once.
 func (c Config) validate() error {
 	var problems []error
 	for name, value := range map[string]string{

@@ -8,7 +8,7 @@ import (
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
 )
 
-// defaultFailureReason is the reason for an error of a handler without one of its own.
+// defaultFailureReason is the reason for a handler's error that has none of its own.
 const defaultFailureReason = "HandlerFailed"
 
 // An outcomeError is an error with a meaning for the task.
@@ -21,12 +21,12 @@ type outcomeError struct {
 func (e *outcomeError) Error() string { return e.err.Error() }
 func (e *outcomeError) Unwrap() error { return e.err }
 
-// Retry marks an error after which the same attempt may succeed later: something else was out of order, not the task.
+// Retry marks an error after which the same attempt may succeed later, because the task did not cause it.
 func Retry(err error) error {
 	return &outcomeError{linkv1.Outcome_OUTCOME_RETRY, command.ReasonRetryWanted, err}
 }
 
-// BadInput marks an error with which the task cannot succeed, however often it is tried.
+// BadInput marks an error that every attempt at the task would return.
 func BadInput(err error) error {
 	return &outcomeError{linkv1.Outcome_OUTCOME_BAD_INPUT, command.ReasonBadInput, err}
 }

@@ -22,14 +22,13 @@ import (
 
 const lease = 3 * time.Second
 
-// ignoreSIGTERMWithChild notes when it is asked to stop, does not, and has a child that does not listen at all. Its progress has the agent
-// look at the clock.
+// ignoreSIGTERMWithChild records SIGTERM and ignores it, and has a child that ignores it, too. Its progress makes the agent read the clock.
 const ignoreSIGTERMWithChild = `trap 'echo 1 >$SWARM_STATE/term' TERM
 	bash -c "trap '' TERM; while :; do sleep 0.05; done" &
 	echo $$ $! >$SWARM_STATE/pids
 	while :; do echo 1 >$SWARM_PROGRESS; sleep 0.02; done`
 
-// The operator stops answering while the connection stays open: the agent must go by its lease alone.
+// The operator stops answering while the connection stays open: the agent must rely on its lease alone.
 func TestSelfFencingWhenEchoesStop(t *testing.T) {
 	t.Parallel()
 	a := startScript(t, ignoreSIGTERMWithChild, linktest.WithLease(lease))
@@ -62,10 +61,10 @@ func TestSelfFencingWhenEchoesStop(t *testing.T) {
 	a.Await(t, 2, "new credit", func(e linktest.Event) bool { return e.Message.GetCredit() != nil })
 }
 
-// A manualClock moves only when a test says so: what happens by it does not depend on how fast the machine is.
+// A manualClock advances only when a test advances it, so that tests do not depend on the speed of the machine.
 type manualClock struct{ now, reads atomic.Int64 }
 
-// useManualClock gives the agent a clock that stands still. It counts from now, as if the machine had run for an hour.
+// useManualClock gives the agent a stopped clock, which starts as if the machine had been up for an hour.
 func (a *testAgent) useManualClock() *manualClock {
 	clock := &manualClock{}
 	clock.advance(time.Hour)
@@ -80,14 +79,14 @@ func (c *manualClock) read() time.Duration {
 
 func (c *manualClock) advance(by time.Duration) { c.now.Add(int64(by)) }
 
-// awaitReads waits until the agent has looked at the clock several times, its watchdog among them.
+// awaitReads waits until the agent, including its watchdog, has read the clock several times.
 func (c *manualClock) awaitReads(t *testing.T) {
 	t.Helper()
 	before := c.reads.Load()
 	linktest.Eventually(t, "the agent looks at the clock", func() bool { return c.reads.Load() >= before+20 })
 }
 
-// What is asked to stop has its grace, a quarter of the lease at most, and is killed at the end of the lease and no earlier.
+// A stopped attempt gets its grace period, at most a quarter of the lease, and is killed at the end of the lease, not earlier.
 func TestFenceAsksWorkToStopBeforeItKills(t *testing.T) {
 	t.Parallel()
 	a := newTestAgent(t, linktest.WithLease(time.Minute))
@@ -117,7 +116,7 @@ func TestFenceAsksWorkToStopBeforeItKills(t *testing.T) {
 	}
 }
 
-// busy has the agent look at the clock all the time, and ends when a file of its name is there.
+// busy makes the agent read the clock all the time, and ends when a file of its name exists.
 const busy = `read -r name; echo $$ >$SWARM_STATE/pid-$name
 	until test -e $SWARM_STATE/$name; do echo 1 >$SWARM_PROGRESS; sleep 0.02; done`
 
@@ -145,7 +144,7 @@ func TestShortSilenceStopsNothing(t *testing.T) {
 	}
 }
 
-// awaitTaken gives an attempt that ends at once. The agent would decline it if it had not heard the echo, which was sent before.
+// awaitTaken assigns an attempt that ends at once. The agent would decline it if it had not heard the echo, which was sent before.
 func (a *testAgent) awaitTaken(t *testing.T, epoch int64) {
 	t.Helper()
 	name := fmt.Sprint("round-", epoch)
@@ -156,7 +155,7 @@ func (a *testAgent) awaitTaken(t *testing.T, epoch int64) {
 	}
 }
 
-// Work that stops when it is asked, and succeeds, is not lost: its result is delivered when the operator is back.
+// Work that stops on request and succeeds is not lost: its result is delivered when the operator is back.
 func TestWorkThatFinishesDuringTheSilenceIsDelivered(t *testing.T) {
 	t.Parallel()
 	a := startScript(t, `trap 'echo "\"saved\""; exit 0' TERM; echo 1 >$SWARM_PROGRESS; sleep 1000 & wait`, linktest.WithLease(lease))

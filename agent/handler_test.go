@@ -119,7 +119,7 @@ func TestAgentNeedsNeitherLogNorJournal(t *testing.T) {
 	}
 }
 
-// A journal that is asked for is a witness: without it the agent does not start.
+// A configured journal is required as evidence: without it the agent does not start.
 func TestAgentNeedsItsConfiguredJournal(t *testing.T) {
 	a := newTestAgent(t)
 	a.config.Journal = filepath.Join(t.TempDir(), "missing", "journal")
@@ -134,7 +134,7 @@ func TestCommandNeedsAProgram(t *testing.T) {
 	}
 }
 
-// F24: a handler that ignores its context holds its slot for ever. The agent hands back the rest, delivers the results, and ends its
+// F24: a handler that ignores its context holds its slot forever. The agent hands back the rest, delivers the results, and ends its
 // process.
 func TestAHandlerThatIgnoresItsContextEndsTheProcess(t *testing.T) {
 	t.Parallel()

@@ -160,7 +160,7 @@ func TestGoodbyeIsTheLastMessage(t *testing.T) {
 	assertGone(t, pids)
 }
 
-// An operator that does not answer does not hold an agent up that leaves.
+// An operator that does not answer does not delay an agent that stops.
 func TestGoodbyeDoesNotWaitForAFrozenOperator(t *testing.T) {
 	t.Parallel()
 	a := startScript(t, `echo 1`)

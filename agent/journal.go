@@ -11,11 +11,11 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/process/nonblocking"
 )
 
-// flushTimeout is how long the end of an agent waits for logs and journal to be written.
+// flushTimeout is how long a stopping agent waits for logs and journal to be written.
 const flushTimeout = time.Second
 
-// journal writes a line for each start and finish of an attempt, and for each acknowledgement of a result, as this agent saw them: a
-// witness that does not depend on what reached the operator.
+// journal writes a line for each start and finish of an attempt, and for each acknowledgement of a result, as this agent saw them: evidence
+// that does not depend on what reached the operator.
 type journal struct {
 	file  *nonblocking.Journal
 	agent string
@@ -61,7 +61,7 @@ func (j *journal) Finished(attempt *linkv1.Attempt, outcome linkv1.Outcome, fenc
 	j.file.Append(logged)
 }
 
-// Acknowledged is called when the operator has stored a result, so that the agent may forget it.
+// Acknowledged is called when the operator has stored a result, so that the agent may drop it.
 func (j *journal) Acknowledged(attempt *linkv1.Attempt) {
 	j.file.Append(j.newEntry("acknowledge", attempt))
 }

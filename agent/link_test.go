@@ -75,7 +75,7 @@ func TestResultIsSentAgainOnTheSameStream(t *testing.T) {
 	a.AwaitCredit(t, 2)
 	a.runTask(t, "{}")
 	clock.advance(5 * time.Second)
-	a.send(t, linktest.Peers()) // which has the agent look at the clock
+	a.send(t, linktest.Peers()) // which makes the agent read the clock
 	a.AwaitResult(t, 2, 1)
 	streams := 0
 	for _, event := range a.Events() {
@@ -102,13 +102,13 @@ func TestAgentFollowsTheRedirect(t *testing.T) {
 	if got := a.MetricSum(t, "swarm_link_messages_total", "redirect"); got != 1 {
 		t.Errorf("%d redirects", got)
 	}
-	// When the leader dies the agent asks the Service again, and stays with the new leader.
+	// When the leader dies, the agent connects through the Service again, and stays with the new leader.
 	a.Leader.Lead(2)
 	leader.Stop()
 	a.AwaitCredit(t, 2)
 }
 
-// A leader of the past may wake up and welcome agents before it notices.
+// A former leader may wake up and welcome agents before it notices that it no longer leads.
 func TestAgentLeavesAFormerLeader(t *testing.T) {
 	a := newTestAgent(t)
 	a.Leader.Lead(5)

@@ -15,10 +15,10 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/stuck"
 )
 
-// leaseMargin is how much longer than the lease the operator waits before it gives work away.
+// leaseMargin is how much longer than the lease the operator waits before it reassigns work.
 const leaseMargin = 1500 * time.Millisecond
 
-// ignoreSIGTERM is a program that does not stop when it is asked to.
+// ignoreSIGTERM is a program that ignores SIGTERM.
 const ignoreSIGTERM = `trap '' TERM; echo $$ >$SWARM_STATE/pids; while :; do sleep 0.02; done`
 
 // startUnstoppable gives the agent a program that ignores SIGTERM, and returns its process when a heartbeat was just echoed.
@@ -35,7 +35,7 @@ func (a *testAgent) startUnstoppable(t *testing.T) int {
 	return pid
 }
 
-// assertFenced checks that the process is gone when the operator may give its work away, and that the agent survives.
+// assertFenced checks that the process has ended by the time the operator may reassign its work, and that the agent survives.
 func (a *testAgent) assertFenced(t *testing.T, pid int) {
 	t.Helper()
 	heard, _ := a.LastHeard(coder)
@@ -113,8 +113,7 @@ func TestAStuckAgentIsFenced(t *testing.T) {
 }
 
 // F9: the machine was suspended. The time since boot has jumped, timers have not: those of the lease would be an hour late. The agent's
-// main goroutine is stuck, because it would look at the clock before its next heartbeat. How soon the watchdog looks is shown in its
-// package.
+// main goroutine is stuck, because it would look at the clock before its next heartbeat. The tests of the watchdog show how soon it reacts.
 func TestASuspendedMachineIsFencedWhenItWakes(t *testing.T) {
 	t.Parallel()
 	a, log := newTestAgent(t, linktest.WithLease(time.Hour)), &stuck.Pipe{}

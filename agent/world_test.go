@@ -31,7 +31,7 @@ type testAgent struct {
 	stopAgent func() error
 }
 
-// newTestAgent prepares a world in which the agent does not run yet.
+// newTestAgent returns a test agent that does not run yet.
 func newTestAgent(t *testing.T, options ...func(*link.Config)) *testAgent {
 	t.Helper()
 	operator := linktest.Start(t, linktest.NewCA(t), options...)
@@ -91,8 +91,8 @@ func (a *testAgent) scriptHandler(t *testing.T, text string) agent.Handler {
 	return handler
 }
 
-// acknowledgeUntil settles what is not settled, so that an agent that stops does not wait for it: also results that it only sends when it
-// has connected again.
+// acknowledgeUntil acknowledges all results, including those that the agent sends only after it has reconnected, so that a stopping agent
+// does not wait.
 func (a *testAgent) acknowledgeUntil(stopped <-chan struct{}) {
 	for {
 		a.acknowledgeAll()
@@ -104,7 +104,7 @@ func (a *testAgent) acknowledgeUntil(stopped <-chan struct{}) {
 	}
 }
 
-// acknowledgeAll settles what the operator knows of.
+// acknowledgeAll acknowledges all results that the operator knows.
 func (a *testAgent) acknowledgeAll() {
 	for _, event := range a.Events() {
 		if result := event.Message.GetResult(); result != nil {
@@ -124,7 +124,7 @@ func (a *testAgent) send(t *testing.T, message *linkv1.OperatorMessage) {
 	}
 }
 
-// runTask gives an attempt and returns its result.
+// runTask assigns an attempt and returns its result.
 func (a *testAgent) runTask(t *testing.T, payload string) *linkv1.Result {
 	t.Helper()
 	a.send(t, linktest.Assign(linktest.Attempt("t", 1), payload))

@@ -19,16 +19,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
-// The back-off of one object. It ends at a minute, so that a world that was repaired is noticed soon.
+// The back-off of one object. The maximum is a minute, so that a repaired cluster is noticed soon.
 const (
 	baseRetryDelay = 10 * time.Millisecond
 	maxRetryDelay  = time.Minute
 )
 
-// A Mapper names the objects that another object concerns.
+// A Mapper returns the objects to reconcile when another object changes.
 type Mapper func(ctx context.Context, object client.Object) []types.NamespacedName
 
-// A Builder puts together the one controller of a kind, or one that stands beside it.
+// A Builder builds the one controller of a kind, or a secondary one.
 type Builder[T client.Object] struct {
 	operator        *Operator
 	name            string
@@ -55,7 +55,7 @@ type watch struct {
 	predicates []predicate.Predicate
 }
 
-// New begins the controller of kind T. Its name is what logs, metrics and events call it.
+// New returns a Builder for the controller of kind T. The name appears in logs, metrics and events.
 func New[T client.Object](operator *Operator, name string) *Builder[T] {
 	return &Builder[T]{operator: operator, name: name, concurrency: 1, namespaces: &activeNamespaces{}}
 }
@@ -67,7 +67,7 @@ func (b *Builder[T]) Secondary() *Builder[T] {
 	return b
 }
 
-// Owns reconciles an object whenever something that it controls, of this kind, changes.
+// Owns reconciles an object whenever an object of this kind that it controls changes.
 func (b *Builder[T]) Owns(kind client.Object) *Builder[T] {
 	b.owns = append(b.owns, kind)
 	return b
@@ -79,14 +79,14 @@ func (b *Builder[T]) Watches(kind client.Object, mapper Mapper, predicates ...pr
 	return b
 }
 
-// Namespaces leaves all namespaces alone that are not in scope. None means all are.
+// Namespaces limits the controller to the namespaces in scope. Without a scope it works in all namespaces.
 func (b *Builder[T]) Namespaces(scope *Scope) *Builder[T] {
 	b.scope = scope
 	return b
 }
 
-// Concurrency is how many objects are reconciled at once, 1 by default. One object is never reconciled twice at once. When there are
-// objects of several namespaces, one of them does not occupy the last worker.
+// Concurrency sets how many objects are reconciled at once; the default is 1. No two reconciles of one object run at once. When there are
+// objects of several namespaces, none of these namespaces occupies the last worker.
 func (b *Builder[T]) Concurrency(workers int) *Builder[T] {
 	if workers < 1 {
 		b.problems = append(b.problems, fmt.Errorf("concurrency %d: at least 1", workers))
@@ -95,15 +95,14 @@ func (b *Builder[T]) Concurrency(workers int) *Builder[T] {
 	return b
 }
 
-// ResyncPeriod looks at each object again after the period, a little earlier at random, when its last reconcile was Done: drift
-// that causes no event is repaired no later than that.
+// ResyncPeriod reconciles each object again after the period, or a random bit earlier, when its last reconcile was Done. It bounds how long
+// drift that causes no event remains.
 func (b *Builder[T]) ResyncPeriod(period time.Duration) *Builder[T] {
 	b.resync = period
 	return b
 }
 
-// Finalizer holds objects back when they are deleted, until the Cleaner reports that they are cleaned. The id is of the form
-// group/name.
+// Finalizer delays the deletion of objects until the Cleaner returns Cleaned. The id has the form group/name.
 func (b *Builder[T]) Finalizer(id string, clean Cleaner[T]) *Builder[T] {
 	if group, name, ok := strings.Cut(id, "/"); !ok || group == "" || name == "" {
 		b.problems = append(b.problems, fmt.Errorf("finalizer %q: not of the form group/name", id))
@@ -112,28 +111,29 @@ func (b *Builder[T]) Finalizer(id string, clean Cleaner[T]) *Builder[T] {
 	return b
 }
 
-// IncludeDeleting reconciles objects that are being deleted, too, and holds none of them back: for controllers that only observe.
+// IncludeDeleting also reconciles objects that are being deleted, and delays none of these deletions. It is for controllers that only
+// observe.
 func (b *Builder[T]) IncludeDeleting() *Builder[T] {
 	b.includeDeleting = true
 	return b
 }
 
-// Predicates choose the changes of the object itself that are worth a reconcile, instead of Changes.
+// Predicates replace Changes: they choose which changes of the object itself cause a reconcile.
 func (b *Builder[T]) Predicates(predicates ...predicate.Predicate) *Builder[T] {
 	b.predicates = predicates
 	return b
 }
 
-// TriggeredBy reconciles the objects that the signal names.
+// TriggeredBy reconciles the objects that the trigger names.
 func (b *Builder[T]) TriggeredBy(trigger *Trigger) *Builder[T] {
 	b.triggers = append(b.triggers, trigger)
 	return b
 }
 
-// A Forgetter drops what is kept in memory of an object. When it fails, it is called again.
+// A Forgetter drops what is kept in memory about an object. It is called again when it fails.
 type Forgetter func(ctx context.Context, name types.NamespacedName) error
 
-// Forget makes a Forgetter of a function that cannot fail.
+// Forget turns a function that cannot fail into a Forgetter.
 func Forget(forget func(name types.NamespacedName)) Forgetter {
 	return func(_ context.Context, name types.NamespacedName) error {
 		forget(name)
@@ -141,20 +141,19 @@ func Forget(forget func(name types.NamespacedName)) Forgetter {
 	}
 }
 
-// OnDeleted is called, instead of the reconciler, for an object that the cache does not hold, or no longer.
+// OnDeleted is called instead of the reconciler for an object that is not in the cache.
 func (b *Builder[T]) OnDeleted(forget Forgetter) *Builder[T] {
 	b.onDeleted = forget
 	return b
 }
 
-// OnOutOfScope is called, instead of the reconciler, for an object that is not in scope, or no longer: see OnDeleted.
+// OnOutOfScope is called instead of the reconciler for an object that is not in scope.
 func (b *Builder[T]) OnOutOfScope(forget func(name types.NamespacedName)) *Builder[T] {
 	b.onOutOfScope = forget
 	return b
 }
 
-// OnPaused is called, instead of the reconciler, for an object that its annotation pauses. It may change what is kept in memory, and writes
-// nothing.
+// OnPaused is called instead of the reconciler for an object with the paused annotation. It may change state in memory, but must not write.
 func (b *Builder[T]) OnPaused(onPaused func(name types.NamespacedName)) *Builder[T] {
 	b.onPaused = onPaused
 	return b
@@ -175,7 +174,7 @@ func (b *Builder[T]) Build(reconciler Reconciler[T]) error {
 	return nil
 }
 
-// claimKind takes the kind, unless this controller only stands beside the one that has it.
+// claimKind claims the kind, unless this controller is secondary.
 func (b *Builder[T]) claimKind() error {
 	b.operator.requireCache(newObject[T]())
 	if b.secondary {
@@ -198,7 +197,7 @@ func (b *Builder[T]) newAdapter(reconciler Reconciler[T]) *adapter[T] {
 	}
 }
 
-// controllerBuilder registers the watches with controller-runtime, and the caches that must be synced before with the operator.
+// controllerBuilder registers the watches with controller-runtime. It registers the caches that must be synced first with the operator.
 func (b *Builder[T]) controllerBuilder() *builder.Builder {
 	if len(b.predicates) == 0 {
 		b.predicates = []predicate.Predicate{Changes()}
@@ -232,7 +231,7 @@ func (b *Builder[T]) newQueue(name string,
 	return newFairQueue(name, limiter, newFairOrder(b.concurrency, b.namespaces))
 }
 
-// deletionStarted passes namespaces whose deletion begins.
+// deletionStarted passes updates in which the deletion of a namespace begins.
 var deletionStarted = predicate.Funcs{
 	CreateFunc: func(event.CreateEvent) bool { return false },
 	UpdateFunc: func(change event.UpdateEvent) bool {
@@ -242,8 +241,8 @@ var deletionStarted = predicate.Funcs{
 	GenericFunc: func(event.GenericEvent) bool { return false },
 }
 
-// watchScope reconciles what may have come into scope: when a namespace has other labels, and when the selector is another. It also
-// reconciles what is in a namespace that is being deleted.
+// watchScope reconciles objects that may have come into scope, because the labels of a namespace or the selector changed. It also
+// reconciles the objects of a namespace that is being deleted.
 func (b *Builder[T]) watchScope(ctrl *builder.Builder) {
 	enqueueAll := handler.EnqueueRequestsFromMapFunc(requestsIn[T](b.operator.GetClient(), b.operator.GetScheme()))
 	for _, kind := range b.scope.watchedKinds {

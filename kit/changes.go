@@ -8,9 +8,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 )
 
-// Changes passes the updates that concern a controller: another spec, other labels or annotations, a deletion, or
-// a status that was wiped. A status that merely changed is the controller's own doing and passes nothing. A status counts
-// as wiped when all of it is gone, or all of its conditions: some kinds have a field that the API server does not remove.
+// Changes passes the updates that concern a controller: a changed spec, changed labels or annotations, a deletion, or a wiped status. Other
+// status changes are the controller's own writes and do not pass. A status counts as wiped when all of it is gone, or all of its
+// conditions: some kinds have a field that the API server does not remove.
 func Changes() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(update event.UpdateEvent) bool {
 		before, after := update.ObjectOld, update.ObjectNew
@@ -24,7 +24,8 @@ func Changes() predicate.Predicate {
 	}}
 }
 
-// specChanged goes by the generation. Kinds that count none (ConfigMap, Secret) have no status either: all of it is spec.
+// specChanged compares generations. Kinds without a generation (ConfigMap, Secret) have no status either, so the whole object counts as
+// spec.
 func specChanged(before, after client.Object) bool {
 	if after.GetGeneration() == 0 {
 		return before.GetResourceVersion() != after.GetResourceVersion()

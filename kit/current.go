@@ -19,11 +19,11 @@ import (
 )
 
 const (
-	// relistInterval is how often the API server is asked again while a cache is behind.
+	// relistInterval is how often objects are listed from the API server while a cache is behind.
 	relistInterval = time.Second
-	// compareInterval is how often the cache is looked at in between.
+	// compareInterval is how often the cache is compared in between.
 	compareInterval = 20 * time.Millisecond
-	// pageSize is how many objects are asked for at once.
+	// pageSize is the limit of one list request.
 	pageSize = 500
 )
 
@@ -35,10 +35,10 @@ type Kind struct {
 }
 
 // AwaitCurrent waits until the caches of some kinds hold everything that the API server holds now. Caches are synced once, when the program
-// starts. A watch that has broken since may be far behind, while the Lease, over another connection, is won.
+// starts. A watch that broke since may be far behind, while the Lease is won over another connection.
 //
-// It lists names and versions, since there is no cheaper way: the resource version of a list counts the changes of all kinds, and a watch
-// sees changes of its own kind only. Like caches, it waits for no limit: a new leader serves nothing before.
+// It lists names and versions. There is no cheaper way: the resource version of a list counts the changes of all kinds, and a watch sees
+// only changes of its own kind. Like the sync of caches, it bypasses the client's rate limit: a new leader serves nothing until it is done.
 func (o *Operator) AwaitCurrent(ctx context.Context, kinds ...Kind) error {
 	for _, kind := range kinds {
 		gvk, err := apiutil.GVKForObject(kind.List, o.GetScheme())
@@ -56,7 +56,7 @@ func awaitCurrent(ctx context.Context, live, cached client.Reader, gvk schema.Gr
 	return wait.PollUntilContextCancel(ctx, relistInterval, true, func(ctx context.Context) (bool, error) {
 		stored, err := readStoredVersions(ctx, live, gvk, kind)
 		if err != nil {
-			logf.FromContext(ctx).Info("Cannot tell whether the cache is current", "kind", gvk.Kind, "error", err.Error())
+			logf.FromContext(ctx).Info("cannot compare the cache with the API server, retrying", "kind", gvk.Kind, "error", err.Error())
 			return false, nil
 		}
 		compareCtx, cancel := context.WithTimeout(ctx, relistInterval)
@@ -73,7 +73,7 @@ func awaitCurrent(ctx context.Context, live, cached client.Reader, gvk schema.Gr
 	})
 }
 
-// A versionSnapshot is the versions of all objects of a kind at one moment.
+// A versionSnapshot holds the versions of all objects of a kind at one moment.
 type versionSnapshot struct {
 	listVersions map[string]string // resource version of each list, by namespace
 	versions     map[types.UID]objectVersion
@@ -81,7 +81,7 @@ type versionSnapshot struct {
 
 type objectVersion struct{ namespace, version string }
 
-// isReachedBy reports whether a cache has seen everything that is in the snapshot, and forgotten what is not in it.
+// isReachedBy reports whether a cache holds everything in the snapshot, and no older objects that are not in it.
 func (s versionSnapshot) isReachedBy(cache versionSnapshot) bool {
 	for uid, stored := range s.versions {
 		if inCache, found := cache.versions[uid]; !found || isOlder(inCache.version, stored.version) {
@@ -126,7 +126,7 @@ func readStoredVersions(ctx context.Context, live client.Reader, gvk schema.Grou
 	return result, nil
 }
 
-// addPages adds what the API server holds, page by page.
+// addPages lists from the API server, page by page.
 func (s versionSnapshot) addPages(ctx context.Context, live client.Reader, page *metav1.PartialObjectMetadataList,
 	options []client.ListOption) error {
 	for {

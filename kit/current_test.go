@@ -89,7 +89,7 @@ func TestCacheThatCatchesUpIsNoticed(t *testing.T) {
 	})
 }
 
-// An object that was deleted while the cache was awaited is not awaited for ever.
+// An object that was deleted during the wait is not awaited forever.
 func TestWhatIsStoredIsReadAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		live, cache := &versionedPods{version: "10", pods: []corev1.Pod{storedPod("a", "5")}}, &versionedPods{}

@@ -19,21 +19,21 @@ const defaultLeaseDuration = 12 * time.Second
 type Election struct {
 	// Namespace and Name of the Lease.
 	Namespace, Name string
-	// Identity is the name of this replica for users, such as POD_NAME. A fresh id is added, so that every start is a new
-	// holder and has a new term.
+	// Identity names this replica for users, for example the value of POD_NAME. A fresh ID is appended, so that every start is a new holder
+	// with a new term.
 	Identity string
-	// Forced takes the Lease at once, even from another holder: for programs that are known to run once. Terms grow all the same,
-	// and a former holder that still runs ends.
+	// Forced takes the Lease at once, even from another holder. Use it for programs of which only one runs. Terms still grow, and a former
+	// holder that still runs ends.
 	Forced bool
 	// LeaseDuration is how long others wait for a silent leader; 12 s by default. The renew deadline is two thirds of it
 	// (8 s), the retry period a twelfth (1 s).
 	LeaseDuration time.Duration
-	// PodLock proves that the earlier processes of this pod have ended. The Lease of one of them is taken over at once. Without it every Lease
+	// PodLock proves that the earlier processes of this pod have ended, so that their Lease is taken over at once. Without it, every Lease
 	// that was not released must expire.
 	PodLock PodLock
-	// Terms remembers terms outside of the Lease. Without it, terms begin again when the Lease is deleted.
+	// Terms stores terms outside of the Lease. Without it, terms restart when the Lease is deleted.
 	Terms Terms
-	// OnStarted is called in a goroutine of its own when this process begins to lead; the context ends with it.
+	// OnStarted is called in its own goroutine when this process begins to lead. The context is cancelled when it no longer leads.
 	OnStarted func(ctx context.Context)
 	// OnStopped is called when it no longer leads.
 	OnStopped func()
@@ -45,11 +45,10 @@ func (e Election) leaseDuration() time.Duration {
 func (e Election) renewDeadline() time.Duration { return e.leaseDuration() * 2 / 3 }
 func (e Election) retryPeriod() time.Duration   { return e.leaseDuration() / 12 }
 
-// configureManager makes the manager's own elector compete, through a lock that kit listens at.
+// configureManager makes the manager's own elector compete through a lock that kit observes.
 //
-// Why not an elector of our own: the manager starts and stops its controllers by its elector's word, and the lock is the
-// one place where every renewal passes. What is known there is exactly what fencing needs: when a renewal was sent, and
-// that it succeeded.
+// Why not our own elector: the manager starts and stops its controllers through its elector, and every renewal passes through the lock. So
+// the lock knows what fencing needs: when a renewal was sent, and that it succeeded.
 func (e Election) configureManager(config *rest.Config, options *manager.Options, leadership *Leadership, ready <-chan struct{}) error {
 	if e.Name == "" || e.Namespace == "" || e.Identity == "" {
 		return errors.New("election: name and namespace of the Lease and an identity are needed")
@@ -68,8 +67,8 @@ func (e Election) configureManager(config *rest.Config, options *manager.Options
 	return nil
 }
 
-// newResourceLock has a connection of its own: a request of a busy controller must not hold up a renewal, and a renewal that
-// hangs must not take the whole deadline.
+// newResourceLock uses its own connection: requests of a busy controller must not delay a renewal, and a renewal that hangs must not use up
+// the whole deadline.
 func (e Election) newResourceLock(config *rest.Config, identity string) (resourcelock.Interface, error) {
 	leaseConfig := rest.AddUserAgent(rest.CopyConfig(config), "leader-election")
 	leaseConfig.Timeout = e.renewDeadline() / 2
@@ -84,24 +83,24 @@ func (e Election) newResourceLock(config *rest.Config, identity string) (resourc
 	}, nil
 }
 
-// errFormerLeader is why a Lease is left to expire.
+// errFormerLeader is the reason why a Lease is not released but expires.
 var errFormerLeader = errors.New("a former leader may still act: the lease expires instead")
 
-// A leaseLock is a Lease that kit observes. It keeps out of the election until the caches are synced, reports renewals to Leadership,
-// keeps the term growing, and gives back only what it holds.
+// A leaseLock is a Lease that kit observes. It stays out of the election until the caches are synced, reports renewals to Leadership,
+// raises the term with each leader, and releases the Lease only while it holds it.
 type leaseLock struct {
 	resourcelock.Interface
 	leadership       *Leadership
 	ready            <-chan struct{}
 	forced           bool
-	predecessorGrace time.Duration // how long a former leader may go on, if this process wins now
-	hasPredecessor   bool          // whether it is known that there was one
+	predecessorGrace time.Duration // how long a former leader may continue, if this process wins now
+	hasPredecessor   bool          // whether there is known to have been one
 	longestDeadline  time.Duration // the longest renew deadline of another holder that was seen
 	terms            Terms         // may be nil
 	claimedTerm      int64         // the newest term that this process has claimed
 }
 
-// Get waits until this process is ready: the winner of the Lease must be able to work.
+// Get blocks until this process is ready: the winner of the Lease must be able to work.
 func (l *leaseLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	select {
 	case <-l.ready:
@@ -120,8 +119,8 @@ func (l *leaseLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord
 	if record.HolderIdentity != "" && record.HolderIdentity != l.Identity() {
 		l.longestDeadline = max(l.longestDeadline, predecessor.renewDeadline())
 	}
-	if record.HolderIdentity != l.Identity() { // else the answer to Create was lost
-		l.predecessorGrace, l.hasPredecessor = 0, false // the elector waits until the Lease has expired or was given back
+	if record.HolderIdentity != l.Identity() { // otherwise the response to Create was lost
+		l.predecessorGrace, l.hasPredecessor = 0, false // the elector waits until the Lease expires or is released
 	}
 	if l.forced {
 		if record.HolderIdentity != "" {
@@ -132,8 +131,8 @@ func (l *leaseLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord
 	return record, raw, nil
 }
 
-// Create begins with term 1, or above the newest term that was claimed, because the Lease may have been deleted. Its former holder may not
-// know yet. A leader whose Lease was deleted makes it again if no other process can have held it since.
+// Create begins with term 1, or above the newest claimed term, because the Lease may have been deleted and its former holder may not know
+// that yet. A leader whose Lease was deleted creates it again if no other process can have held it since.
 func (l *leaseLock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	newest, err := l.newestTerm(ctx)
 	switch {
@@ -145,13 +144,13 @@ func (l *leaseLock) Create(ctx context.Context, record resourcelock.LeaderElecti
 		l.leadership.resign()
 		return fmt.Errorf("the lease was deleted, and term %d was claimed after term %d: %w", newest, l.claimedTerm, ErrNotLeading)
 	}
-	// The Lease that is gone cannot be asked how long its holder goes on.
+	// A deleted Lease no longer says how long its holder may continue.
 	l.predecessorGrace, l.hasPredecessor = max(l.leadership.deadline, l.longestDeadline), newest > 0
 	return l.write(ctx, record, l.Interface.Create)
 }
 
-// Update renews the Lease, takes it over, or gives it back. The elector gives it back without checking its holder, which
-// after a long freeze may be the next leader.
+// Update renews the Lease, takes it over, or releases it. The elector releases it without checking its holder, which may be the next leader
+// after a long freeze.
 func (l *leaseLock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	if record.HolderIdentity == "" {
 		l.leadership.resign()

@@ -35,7 +35,7 @@ func TestElectionNeedsANamedLeaseAndAnIdentity(t *testing.T) {
 	}
 }
 
-// unreachable is a Lease on an API server that does not answer.
+// unreachable is a Lease on an API server that does not respond.
 type unreachable struct{ leaseMemory }
 
 var errUnreachable = errors.New("unreachable")
@@ -78,7 +78,7 @@ func (r rawLease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, 
 	return record, []byte("raw"), err
 }
 
-// Nothing may be written between giving the Lease back and the end of the process.
+// Nothing may be written between the release of the Lease and the end of the process.
 func TestLeadershipEndsBeforeTheLeaseIsGivenBack(t *testing.T) {
 	l, inner := newLeaseLock("", false)
 	if err := l.Create(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: l.Identity()}); err != nil {
@@ -97,7 +97,7 @@ func TestLeadershipEndsBeforeTheLeaseIsGivenBack(t *testing.T) {
 	}
 }
 
-// watchedLease notes whether its holder leads at the moment of a write.
+// watchedLease records whether its holder leads at the time of a write.
 type watchedLease struct {
 	*leaseMemory
 	leadership      *Leadership

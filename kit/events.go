@@ -13,19 +13,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/recorder"
 )
 
-// The event rate of one namespace in the long run, and its burst. Every event is a write to the API server, and stays in the
-// broadcaster's memory for six minutes. A namespace whose objects change all the time has to leave room for the events of
-// others, of which the broadcaster queues 1,000.
+// The long-term event rate of one namespace, and its burst. Every event is a write to the API server, and stays in the broadcaster's memory
+// for six minutes. The broadcaster queues 1,000 events, so a namespace whose objects change all the time must leave room for others.
 const (
 	eventsPerSecond = 10
 	eventBurst      = 500
-	// eventNamespaces is how many namespaces have their rate remembered. A forgotten namespace starts with a full burst.
+	// eventNamespaces is the number of namespaces whose rate is kept in memory. A namespace that was dropped starts with a full burst.
 	eventNamespaces = 10_000
 )
 
 var eventsDropped = prometheus.NewCounter(prometheus.CounterOpts{
 	Name: "swarm_events_dropped_total",
-	Help: "Events that were not recorded because their namespace had too many.",
+	Help: "Events dropped because their namespace had too many.",
 })
 
 // GetEventRecorder returns a recorder that drops the events of a namespace that has too many. All recorders of the operator

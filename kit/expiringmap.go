@@ -2,8 +2,8 @@ package kit
 
 import "time"
 
-// ExpiringMap is a map whose entries are forgotten: each is kept for at least MinTTL after it was put, and for at most twice as long. It
-// holds two generations and drops the older one as a whole, so remembering costs the same however many entries there are. It is not safe
+// ExpiringMap is a map whose entries expire: each is kept for at least MinTTL after it was put, and for at most twice as long. It holds two
+// generations and drops the older one as a whole, so that the cost of an operation does not depend on the number of entries. It is not safe
 // for concurrent use.
 type ExpiringMap[K comparable, V any] struct {
 	MinTTL time.Duration
@@ -12,7 +12,7 @@ type ExpiringMap[K comparable, V any] struct {
 	newerSince   time.Time // of the newer generation
 }
 
-// Put remembers a value.
+// Put stores a value.
 func (r *ExpiringMap[K, V]) Put(key K, value V) {
 	r.rotate(time.Now())
 	if r.newer == nil {
@@ -22,7 +22,7 @@ func (r *ExpiringMap[K, V]) Put(key K, value V) {
 	r.newer[key] = value
 }
 
-// Get returns a value that is remembered.
+// Get returns a stored value that has not expired.
 func (r *ExpiringMap[K, V]) Get(key K) (V, bool) {
 	r.rotate(time.Now())
 	if value, found := r.newer[key]; found {
@@ -32,13 +32,13 @@ func (r *ExpiringMap[K, V]) Get(key K) (V, bool) {
 	return value, found
 }
 
-// Delete forgets a value before its time.
+// Delete removes a value.
 func (r *ExpiringMap[K, V]) Delete(key K) {
 	delete(r.newer, key)
 	delete(r.older, key)
 }
 
-// rotate begins another generation when the present one is old enough.
+// rotate starts a new generation when the current one is old enough.
 func (r *ExpiringMap[K, V]) rotate(now time.Time) {
 	switch age := now.Sub(r.newerSince); {
 	case age < r.MinTTL:

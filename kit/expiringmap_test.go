@@ -57,8 +57,8 @@ func TestExpiringMapPutAndDeleteAcrossGenerations(t *testing.T) {
 	})
 }
 
-// What it costs to remember a write must not depend on how many were made before. So the memory looks at no entry but that of the write: no
-// function of it loops or walks a map, and none allocates more when more is remembered.
+// The cost of an operation must not depend on the number of entries. So no function loops or ranges over a map, and none allocates more
+// when there are more entries.
 func TestStaleReadGuardLooksAtOneEntry(t *testing.T) {
 	for _, file := range []string{"expiringmap.go", "stalereadguard.go"} {
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
@@ -86,7 +86,7 @@ func TestStaleReadGuardLooksAtOneEntry(t *testing.T) {
 	}
 }
 
-// findLoops names what in a file could look at many entries at once.
+// findLoops returns the places in a file that could visit many entries at once.
 func findLoops(file *ast.File) (loops []string) {
 	ast.Inspect(file, func(node ast.Node) bool {
 		switch node := node.(type) {

@@ -9,14 +9,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// fairOrder are the keys of a fairQueue that are due, in their order: by priority, and of one priority in turns between namespaces. They
-// implement client-go's workqueue.Queue. Its user locks them.
+// fairOrder holds the due keys of a fairQueue in order: by priority, and within one priority in turns between namespaces. It implements
+// client-go's workqueue.Queue, whose user does the locking.
 type fairOrder struct {
 	workers    int
 	namespaces *activeNamespaces
 
 	busyWorkers     int                       // workers that have a key
-	busyByNamespace map[string]int            // likewise, by namespace
+	busyByNamespace map[string]int            // the same by namespace
 	priorities      map[reconcile.Request]int // the priorities of all keys that are due, including those that a worker has
 	positions       map[reconcile.Request]position
 	levels          []*priorityLevel // the highest priority first
@@ -27,10 +27,10 @@ type fairOrder struct {
 type priorityLevel struct {
 	priority int
 	flows    map[string]*list.Element // by namespace
-	order    list.List                // of flows: the next one to get a turn first
+	order    list.List                // of flows: the next to get a turn comes first
 }
 
-// A flow holds the keys of one namespace in a band. It is never empty.
+// A flow holds the keys of one namespace at one priority level. It is never empty.
 type flow struct {
 	namespace string
 	keys      list.List
@@ -49,7 +49,7 @@ func newFairOrder(workers int, namespaces *activeNamespaces) *fairOrder {
 	}
 }
 
-// raisePriority notes at least which priority a key has that is about to be added.
+// raisePriority records the minimum priority of a key that is about to be added.
 func (t *fairOrder) raisePriority(key reconcile.Request, priority int) {
 	if current, found := t.priorities[key]; !found || priority > current {
 		t.priorities[key] = priority
@@ -73,7 +73,7 @@ func (t *fairOrder) Push(key reconcile.Request) {
 	t.positions[key] = position{level, element.Value.(*flow).keys.PushBack(key)}
 }
 
-// Touch implements workqueue.Queue: a key that is wanted with a higher priority goes to the end of that one's.
+// Touch implements workqueue.Queue: a key that is added again with a higher priority moves to the end of that priority level.
 func (t *fairOrder) Touch(key reconcile.Request) {
 	if t.priorities[key] > t.positions[key].level.priority {
 		t.remove(key)
@@ -84,7 +84,7 @@ func (t *fairOrder) Touch(key reconcile.Request) {
 // Len implements workqueue.Queue.
 func (t *fairOrder) Len() int { return len(t.positions) }
 
-// Pop implements workqueue.Queue. Call it when there is a next one.
+// Pop implements workqueue.Queue. Call it only when a key may be handed out.
 func (t *fairOrder) Pop() reconcile.Request {
 	level, element := t.nextFlow()
 	key := element.Value.(*flow).keys.Front().Value.(reconcile.Request)
@@ -97,7 +97,7 @@ func (t *fairOrder) Pop() reconcile.Request {
 	return key
 }
 
-// done takes note that a worker is free again.
+// done records that a worker is free again.
 func (t *fairOrder) done(key reconcile.Request) {
 	t.busyWorkers--
 	if t.busyByNamespace[key.Namespace]--; t.busyByNamespace[key.Namespace] == 0 {
@@ -110,8 +110,8 @@ func (t *fairOrder) hasNext() bool {
 	return element != nil
 }
 
-// nextFlow is the flow whose turn it is, nil when none may have a worker. Flows that may not are passed over: workers have keys of each of
-// them, so there are not many.
+// nextFlow returns the flow whose turn it is, or nil when none may have a worker. It skips flows that may not: workers have keys of each of
+// these, so there are not many.
 func (t *fairOrder) nextFlow() (*priorityLevel, *list.Element) {
 	for _, level := range t.levels {
 		for element := level.order.Front(); element != nil; element = element.Next() {
@@ -123,7 +123,7 @@ func (t *fairOrder) nextFlow() (*priorityLevel, *list.Element) {
 	return nil, nil
 }
 
-// mayRun reports whether a key of a namespace may have a free worker.
+// mayRun reports whether a free worker may take a key of the namespace.
 func (t *fairOrder) mayRun(namespace string) bool {
 	return t.busyByNamespace[namespace] == 0 || t.busyWorkers+1 < t.workers || !t.namespaces.hasOthers(namespace)
 }
@@ -138,7 +138,7 @@ func (t *fairOrder) level(priority int) *priorityLevel {
 	return t.levels[at]
 }
 
-// remove takes a key out, and what is empty without it.
+// remove removes a key, and the flow and level that become empty.
 func (t *fairOrder) remove(key reconcile.Request) {
 	pos := t.positions[key]
 	delete(t.positions, key)
@@ -154,14 +154,14 @@ func (t *fairOrder) remove(key reconcile.Request) {
 	}
 }
 
-// activeNamespaces are the namespaces whose objects a controller reconciles. Namespaces whose objects it only leaves alone do not count.
+// activeNamespaces holds the namespaces whose objects a controller reconciles. Namespaces whose objects it skips do not count.
 type activeNamespaces struct {
 	mu    sync.Mutex
 	first string
 	count int // 2 stands for more as well
 }
 
-// add takes note of a namespace. Objects outside of all namespaces have none.
+// add records a namespace. Cluster-scoped objects have none.
 func (t *activeNamespaces) add(namespace string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -173,7 +173,7 @@ func (t *activeNamespaces) add(namespace string) {
 	}
 }
 
-// hasOthers reports whether there are any beside this namespace, which may be none itself.
+// hasOthers reports whether there are namespaces other than this one, which may be "".
 func (t *activeNamespaces) hasOthers(namespace string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -9,11 +9,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// A fairQueue is the work queue of a controller. It is shared by namespaces, and one with many keys does not delay the others.
+// A fairQueue is the work queue of a controller. Namespaces share it fairly: one with many keys does not delay the others.
 //
 // It promises:
-//   - A key is in the queue once, however often it was added: with the highest of the priorities, at the earliest of the times. One
-//     worker has it at a time. Requests in the meantime are served afterwards.
+//   - A key is in the queue once, however often it was added: with the highest of its priorities, at the earliest of its times. One worker
+//     has it at a time. Requests in the meantime are served afterwards.
 //   - Keys of a higher priority come first. Namespaces with keys of the same priority take turns, and each gets its keys in their order.
 //   - While there are objects of other namespaces, a namespace does not get the last free worker, unless no worker has a key of it.
 //
@@ -66,14 +66,14 @@ func (q *fairQueue) addDue(key reconcile.Request, priority int) {
 	q.wakeWorker()
 }
 
-// wakeWorker has a worker come that waits, if there is a key for it.
+// wakeWorker wakes a waiting worker if there is a key for it.
 func (q *fairQueue) wakeWorker() {
 	if q.order.hasNext() {
 		q.ready.Signal()
 	}
 }
 
-// AddWithOpts adds keys. A delay does not matter to a key that is due already.
+// AddWithOpts adds keys. A key that is already due stays due, whatever the delay.
 func (q *fairQueue) AddWithOpts(options priorityqueue.AddOpts, keys ...reconcile.Request) {
 	if options.After > 0 || options.RateLimited {
 		keys = q.splitOffDue(options, keys)
@@ -97,7 +97,7 @@ func (q *fairQueue) splitOffDue(options priorityqueue.AddOpts, keys []reconcile.
 			others = append(others, key)
 			continue
 		case options.RateLimited:
-			q.limiter.When(key) // it has failed once more
+			q.limiter.When(key) // counts as one more failure
 		}
 		q.order.raisePriority(key, priority)
 		q.due.Add(key)
@@ -108,7 +108,7 @@ func (q *fairQueue) splitOffDue(options priorityqueue.AddOpts, keys []reconcile.
 // Add adds a key.
 func (q *fairQueue) Add(key reconcile.Request) { q.AddWithOpts(priorityqueue.AddOpts{}, key) }
 
-// AddAfter adds a key when the delay is over.
+// AddAfter adds a key after the delay.
 func (q *fairQueue) AddAfter(key reconcile.Request, delay time.Duration) {
 	q.AddWithOpts(priorityqueue.AddOpts{After: delay}, key)
 }
@@ -118,10 +118,10 @@ func (q *fairQueue) AddRateLimited(key reconcile.Request) {
 	q.AddWithOpts(priorityqueue.AddOpts{RateLimited: true}, key)
 }
 
-// Forget ends the back-off of a key.
+// Forget resets the back-off of a key.
 func (q *fairQueue) Forget(key reconcile.Request) { q.limiter.Forget(key) }
 
-// NumRequeues is how often a key has failed in a row.
+// NumRequeues returns how often a key has failed in a row.
 func (q *fairQueue) NumRequeues(key reconcile.Request) int { return q.limiter.NumRequeues(key) }
 
 // Get waits for a key. See GetWithPriority.
@@ -130,8 +130,7 @@ func (q *fairQueue) Get() (reconcile.Request, bool) {
 	return key, shutdown
 }
 
-// GetWithPriority waits for a key that the caller may have. It must be given back by Done. No key is handed out any more once the queue is
-// shut down.
+// GetWithPriority waits for a key that the caller may have. The caller must call Done with it. After ShutDown no key is handed out.
 func (q *fairQueue) GetWithPriority() (key reconcile.Request, priority int, shutdown bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -141,12 +140,12 @@ func (q *fairQueue) GetWithPriority() (key reconcile.Request, priority int, shut
 	if q.shuttingDown {
 		return key, 0, true
 	}
-	key, _ = q.due.Get() // it does not wait: there is one
+	key, _ = q.due.Get() // does not block: there is a key
 	q.wakeWorker()
 	return key, q.order.lastPriority, false
 }
 
-// Done gives back a key.
+// Done marks a key as processed.
 func (q *fairQueue) Done(key reconcile.Request) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -155,14 +154,14 @@ func (q *fairQueue) Done(key reconcile.Request) {
 	q.wakeWorker()
 }
 
-// Len is how many keys are due.
+// Len returns the number of due keys.
 func (q *fairQueue) Len() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.due.Len()
 }
 
-// ShutDown ends the queue, with whatever is in it.
+// ShutDown ends the queue and drops its keys.
 func (q *fairQueue) ShutDown() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -176,7 +175,7 @@ func (q *fairQueue) ShutDown() {
 	q.ready.Broadcast()
 }
 
-// ShutDownWithDrain is ShutDown, as in the queues of controller-runtime, which does not use it.
+// ShutDownWithDrain is the same as ShutDown, as in the queues of controller-runtime, which does not call it.
 func (q *fairQueue) ShutDownWithDrain() { q.ShutDown() }
 
 // ShuttingDown reports whether the queue has ended.
@@ -186,7 +185,7 @@ func (q *fairQueue) ShuttingDown() bool {
 	return q.shuttingDown
 }
 
-// discardQueue drops keys. The counter of retries belongs to the delaying queue of client-go and is not to be had alone.
+// discardQueue drops keys. In client-go only the delaying queue counts retries, so one is needed for that metric.
 type discardQueue struct {
 	workqueue.TypedInterface[reconcile.Request]
 }

@@ -206,7 +206,7 @@ func expectNotAgain(t *testing.T, q *fairQueue, key reconcile.Request) {
 	}
 }
 
-// One reconcile is enough for whatever was asked before it began.
+// One reconcile is enough for all requests from before it began.
 func TestKeyIsInTheQueueOnce(t *testing.T) {
 	key, name := keyOf("ns", "a"), "ns/a"
 	withQueue(t, 9, nil, func(t *testing.T, q *fairQueue) {

@@ -10,13 +10,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Fenced is the client, but it writes only while this process leads: other writes are refused with ErrNotLeading, and one
-// that is under way when leadership ends is given up. Reads are free.
+// Fenced returns a client that writes only while this process leads. Other writes fail with ErrNotLeading, and a write in progress is
+// cancelled when leadership ends. Reads are not restricted.
 func Fenced(inner client.Client, leadership *Leadership) client.Client {
 	return &fencedClient{Client: inner, fence: fence{leadership}}
 }
 
-// fenceNewClient wraps the function that makes a manager's client.
+// fenceNewClient wraps the function that creates a manager's client.
 func fenceNewClient(inner client.NewClientFunc, leadership *Leadership) client.NewClientFunc {
 	if inner == nil {
 		inner = client.New
@@ -32,7 +32,7 @@ func fenceNewClient(inner client.NewClientFunc, leadership *Leadership) client.N
 
 type fence struct{ leadership *Leadership }
 
-// do makes the write if this process leads.
+// do runs the write if this process leads.
 func (f fence) do(ctx context.Context, write func(context.Context) error) error {
 	if !f.leadership.Fresh() {
 		return ErrNotLeading

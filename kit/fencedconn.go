@@ -8,9 +8,9 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// fenceConnections is the config with connections that end with leadership. The fenced client looks before it begins a write, but a
-// process can be frozen after that look, with the request half made, and would send it when it wakes. So the last look is
-// here, where bytes leave the process, and it covers events as well. The Lease is renewed over other connections.
+// fenceConnections returns the config with connections that end with leadership. The fenced client checks before it begins a write, but a
+// process can be frozen after that check and would send the request when it wakes. So the last check is here, where bytes leave the
+// process. It covers events as well. The Lease is renewed over other connections.
 func (l *Leadership) fenceConnections(config *rest.Config) *rest.Config {
 	fenced := rest.CopyConfig(config)
 	dial := fenced.Dial
@@ -32,10 +32,10 @@ type fencedConn struct {
 	leadership *Leadership
 }
 
-// Write sends nothing once leadership is over. Before it has begun, all that is sent are reads.
+// Write sends nothing once leadership is over. Before leadership begins, only reads are sent.
 func (w *fencedConn) Write(bytes []byte) (int, error) {
 	if w.leadership.HasEnded() {
-		_ = w.Close() // callers need not wait for an answer
+		_ = w.Close() // callers need not wait for a response
 		return 0, ErrNotLeading
 	}
 	return w.Conn.Write(bytes)

@@ -12,8 +12,8 @@ import (
 // pendingRetry is how long a Pending cleanup waits before the next try.
 const pendingRetry = 5 * time.Second
 
-// A Cleaner undoes what an object has caused outside of the cluster, or waits for it to end. It is called, as often as
-// necessary, for objects that are being deleted and carry the finalizer.
+// A Cleaner undoes the effects of an object outside of the cluster, or waits for them to end. It is called as often as necessary for
+// objects that are being deleted and have the finalizer.
 type Cleaner[T client.Object] func(ctx context.Context, object T) (Cleanup, error)
 
 // A Cleanup is the outcome of a Cleaner: Continue, Cleaned, Pending or NotOurs.
@@ -32,13 +32,13 @@ const (
 	pending
 )
 
-// Continue means that the cleanup is ordinary work: the reconciler is called although the object is being deleted, and the finalizer stays.
+// Continue means that the reconciler does the cleanup: it is called although the object is being deleted, and the finalizer stays.
 func Continue() Cleanup { return Cleanup{outcome: continued} }
 
 // Cleaned means that nothing is left: the finalizer is removed, and the object can be deleted.
 func Cleaned() Cleanup { return Cleanup{outcome: cleaned} }
 
-// Pending means that something is left: the Cleaner is called again in 5 seconds. The reason is one word.
+// Pending means that the cleanup is not finished: the Cleaner is called again in 5 seconds. The reason is one word.
 func Pending(reason string) Cleanup { return PendingFor(pendingRetry, reason) }
 
 // PendingFor is Pending with another delay, for a cleanup that works in batches.
@@ -58,15 +58,15 @@ type finalizer[T client.Object] struct {
 	includeDeleting bool // the reconciler also gets objects that are being deleted
 
 	terminating  func(ctx context.Context, namespace string) (bool, error) // nil: never
-	recheckAfter time.Duration                                             // for objects left alone; 0 if namespace deletion is an event
+	recheckAfter time.Duration                                             // for skipped objects; 0 if namespace deletion is an event
 }
 
-// isBlockingDeletion reports whether the finalizer keeps an object whose deletion has begun.
+// isBlockingDeletion reports whether the finalizer blocks a deletion that has begun.
 func (f *finalizer[T]) isBlockingDeletion(object T) bool {
 	return !object.GetDeletionTimestamp().IsZero() && controllerutil.ContainsFinalizer(object, f.id)
 }
 
-// skipResult is the result for an object that is left alone for this reason.
+// skipResult returns the result for an object that is skipped for this reason.
 func (f *finalizer[T]) skipResult(object T, reason string) Result {
 	if f.recheckAfter > 0 && reason != "" && f.isBlockingDeletion(object) {
 		return RequeueAfter(f.recheckAfter, reason)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// stuckAfter is how long one reconcile may take. Requests end after half a minute, whatever the API server does.
+// stuckAfter is how long one reconcile may take. Requests time out after half a minute.
 const stuckAfter = 15 * time.Minute
 
 // inFlight tracks the reconciles that have not returned. Its check is for a liveness probe: a controller whose reconciles hang does
@@ -23,7 +23,7 @@ type reconcileStart struct {
 	at         time.Time
 }
 
-// begin notes a reconcile, and returns what ends it.
+// begin records a reconcile, and returns the function that ends it.
 func (f *inFlight) begin(controller string) (end func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -17,10 +17,10 @@ import (
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// unreachableRetryInterval is the shortest pause before an API server that could not be reached is tried again; the longest is twice that.
+// unreachableRetryInterval is the shortest pause before a retry when the API server cannot be reached; the longest is twice that.
 const unreachableRetryInterval = time.Second
 
-// newInformerFunc returns what makes informers that report the objects they no longer hold.
+// newInformerFunc returns a constructor of informers that report the objects they no longer hold.
 func newInformerFunc(onUncached func(client.Object)) func(cache.ListerWatcher, runtime.Object, time.Duration,
 	cache.Indexers) cache.SharedIndexInformer {
 	if onUncached == nil {
@@ -41,8 +41,8 @@ func newInformerFunc(onUncached func(client.Object)) func(cache.ListerWatcher, r
 	}
 }
 
-// newInformer makes an informer that finds an API server soon after it has come back. A reflector waits for up to a minute by then, and a
-// new leader does nothing before its caches are current.
+// newInformer creates an informer that reconnects soon after the API server is back. By then a reflector waits for up to a minute between
+// tries, and a new leader does nothing until its caches are current.
 func newInformer(source cache.ListerWatcher, object runtime.Object, resync time.Duration,
 	indexers cache.Indexers) cache.SharedIndexInformer {
 	listerWatcher := cache.ToListerWatcherWithContext(source)
@@ -58,8 +58,7 @@ func newInformer(source cache.ListerWatcher, object runtime.Object, resync time.
 	}, object, resync, indexers)
 }
 
-// retryUntilAnswered repeats a request that no API server has decided about. What one has decided, errors included, is the reflector's
-// business.
+// retryUntilAnswered repeats a request until an API server answers it. The reflector handles the answer, errors included.
 func retryUntilAnswered[R any](ctx context.Context, shouldRetry func(error) bool, request func() (R, error)) (R, error) {
 	logged := false
 	for {
@@ -68,7 +67,7 @@ func retryUntilAnswered[R any](ctx context.Context, shouldRetry func(error) bool
 			return result, err
 		}
 		if !logged && isInternalError(err) { // the reflector, which would log it, does not see it
-			logf.FromContext(ctx).Info("Cannot list, tries again until it can", "error", err.Error())
+			logf.FromContext(ctx).Info("cannot list, retrying until the API server answers", "error", err.Error())
 			logged = true
 		}
 		select {
@@ -79,11 +78,11 @@ func retryUntilAnswered[R any](ctx context.Context, shouldRetry func(error) bool
 	}
 }
 
-// shouldRetryWatch reports whether a watch is to be repeated. One that fails with an internal error is not: if the watch was to begin with
-// a list, the reflector lists instead.
+// shouldRetryWatch reports whether to repeat a watch. After an internal error it is not repeated: if the watch was to begin with a list,
+// the reflector lists instead.
 func shouldRetryWatch(err error) bool { return !isAnswered(err) }
 
-// shouldRetryList reports whether a list is to be repeated. An API server that has lost etcd answers with an internal error.
+// shouldRetryList reports whether to repeat a list. An API server that has lost etcd answers with an internal error.
 func shouldRetryList(err error) bool { return !isAnswered(err) || isInternalError(err) }
 
 func isInternalError(err error) bool {
@@ -91,8 +90,8 @@ func isInternalError(err error) bool {
 	return errors.As(err, &status) && status.Status().Code == http.StatusInternalServerError
 }
 
-// isAnswered reports whether an API server has decided about a request. A load balancer without a backend, an API server without etcd and
-// one that sheds load (priority and fairness) answer as well, but only that the request has to be made again.
+// isAnswered reports whether an API server has answered a request. Responses that only ask for a retry do not count: those of a load
+// balancer without a backend, of an API server without etcd, and of one that sheds load (priority and fairness).
 func isAnswered(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
@@ -102,7 +101,7 @@ func isAnswered(err error) bool {
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable:
 		return false
 	case http.StatusGatewayTimeout:
-		// A replica that is behind the requested version answers in this way. The reflector then asks for the newest one.
+		// A replica that is behind the requested version responds like this. The reflector then requests the newest one.
 		return apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge)
 	}
 	return !apierrors.IsServerTimeout(err)

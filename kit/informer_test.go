@@ -33,7 +33,7 @@ func (o outageAPI) err() error {
 	return nil
 }
 
-// outageAnswers is how an API server that is down, or not ready, looks like.
+// outageAnswers are the responses of an API server that is down or not ready.
 func outageAnswers() map[string]error {
 	pods := corev1.Resource("pods")
 	start := func(code int) error { return apierrors.NewGenericServerResponse(code, "list", pods, "", "", 0, true) }
@@ -152,7 +152,7 @@ func TestUnreachableAPIServerIsTriedUntilTheProgramEnds(t *testing.T) {
 	})
 }
 
-// An informer that has missed a deletion learns of it when it lists again.
+// An informer that has missed a deletion notices it at the next list.
 func TestInformerReportsWhatItNoLongerHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -190,7 +190,7 @@ func TestInformerReportsWhatItNoLongerHolds(t *testing.T) {
 
 func podNamed(name string) *corev1.Pod { return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}} }
 
-// sequentialLists lists these pods, the last ones for ever, and hands out its watches.
+// sequentialLists returns these lists in order, the last one repeatedly, and returns its watches.
 func sequentialLists(lists [][]string, watched chan<- *apiwatch.FakeWatcher) *cache.ListWatch {
 	return &cache.ListWatch{
 		ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {

@@ -9,12 +9,12 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/process/hostclock"
 )
 
-// ErrNotLeading is the answer to every write of a process that does not lead, or can no longer be sure that it does.
+// ErrNotLeading is the error of every write of a process that does not lead, or can no longer be sure that it does.
 var ErrNotLeading = errors.New("not leading: the lease was not renewed in time")
 
-// Leadership is what this process knows of its own term. It begins with winning the Lease and ends once, for good: by
-// release, or when the last renewal that succeeded is older than the renew deadline. A process that wakes up from being frozen finds
-// it ended, whatever the Lease says, and starts again as another holder with another term.
+// Leadership is what this process knows about its own term. It begins when the process wins the Lease, and ends once: on release, or when
+// the last successful renewal is older than the renew deadline. For a process that wakes from a long freeze it has ended, whatever the
+// Lease says: the process restarts as a new holder with a new term.
 type Leadership struct {
 	identity  string
 	pod       podProcesses
@@ -31,7 +31,7 @@ type Leadership struct {
 	term           int64
 	renewed        hostclock.Reading // when the last renewal that succeeded was sent
 	soleFrom       time.Time         // see SoleLeaderFrom
-	hasPredecessor bool              // of a leader that is known to have been there, and may go on until then
+	hasPredecessor bool              // of a leader that is known to have existed, and may continue until then
 	expiry         *time.Timer
 }
 
@@ -49,19 +49,19 @@ func newLeadership(election Election) *Leadership {
 	return l
 }
 
-// Identity is how the Lease names this process: every start is another holder.
+// Identity returns the name of this process in the Lease. Every start is a new holder.
 func (l *Leadership) Identity() string { return l.identity }
 
-// Holder is the identity of the holder of the Lease when this process last saw it, which a standby does every retry period:
-// "" before that, and after it was given back. It may be gone since; only Fresh is sure of anything.
+// Holder returns the holder of the Lease as this process last saw it: "" before it saw one, and after a release. A standby looks every
+// retry period. The holder may be gone since; only Fresh is certain.
 func (l *Leadership) Holder() string {
 	l.lock.Lock()
 	defer l.lock.Unlock()
 	return l.holder
 }
 
-// observeHolder notes the holder of the Lease. Once that is another process, it may have begun to act: this one ends at once, and not with
-// its deadline.
+// observeHolder records the holder of the Lease. If that is another process, it may already act, so this one ends at once instead of at its
+// deadline.
 func (l *Leadership) observeHolder(holder string) {
 	l.lock.Lock()
 	defer l.lock.Unlock()
@@ -71,15 +71,15 @@ func (l *Leadership) observeHolder(holder string) {
 	}
 }
 
-// SoleLeaderFrom is the time from which no other process can believe that it leads. It is that of winning, unless the Lease was deleted or
-// taken by force: then a former leader may go on until its own deadline.
+// SoleLeaderFrom returns the time from which no other process can believe that it leads. That is when this process won the Lease, unless
+// the Lease was deleted or taken by force: then a former leader may continue until its own deadline.
 func (l *Leadership) SoleLeaderFrom() time.Time {
 	l.lock.Lock()
 	defer l.lock.Unlock()
 	return l.soleFrom
 }
 
-// recordWin notes from when this process is alone, and whether another one led before, which only the first renewal decides.
+// recordWin records from when this process is the sole leader, and whether another one led before. Only the first renewal decides that.
 func (l *Leadership) recordWin(soleFrom time.Time, hasPredecessor bool) {
 	l.lock.Lock()
 	defer l.lock.Unlock()
@@ -88,22 +88,22 @@ func (l *Leadership) recordWin(soleFrom time.Time, hasPredecessor bool) {
 	}
 }
 
-// HasPredecessor reports whether another process is known to have led before, and may go on until SoleLeaderFrom.
+// HasPredecessor reports whether another process is known to have led before, and may continue until SoleLeaderFrom.
 func (l *Leadership) HasPredecessor() bool {
 	l.lock.Lock()
 	defer l.lock.Unlock()
 	return l.hasPredecessor
 }
 
-// mayRelease reports whether the Lease may be given back. While a former leader may go on it must expire instead: a process that takes a
-// Lease that was given back assumes that no other process leads.
+// mayRelease reports whether the Lease may be released. While a former leader may continue, the Lease must expire instead: a process that
+// takes a released Lease assumes that no other process leads.
 func (l *Leadership) mayRelease() bool {
 	l.lock.Lock()
 	defer l.lock.Unlock()
 	return !l.hasPredecessor || !time.Now().Before(l.soleFrom)
 }
 
-// Fresh reports whether this process leads and can be sure of it. It goes by its own clock, not by the API server.
+// Fresh reports whether this process leads and can be sure of it. It relies on the local clock, not on the API server.
 func (l *Leadership) Fresh() bool {
 	l.lock.Lock()
 	defer l.lock.Unlock()
@@ -114,19 +114,19 @@ func (l *Leadership) fresh() bool {
 	return l.leaderCtx.Err() == nil && !l.renewed.IsZero() && l.renewalAge() <= l.deadline
 }
 
-// renewalAge is that of the last renewal, by the clock that shows most: too old is safe and too young is not.
+// renewalAge returns the age of the last renewal by the clock that shows the most: too old is safe, too young is not.
 func (l *Leadership) renewalAge() time.Duration { return l.clock().Since(l.renewed) }
 
-// Term grows with every leader: it is the Lease's count of transitions, or above the newest one in Election.Terms; 0 until this process
-// leads.
+// Term returns the term of this process, 0 until it leads. It grows with every leader: it is the Lease's count of transitions, or above the
+// newest one in Election.Terms.
 func (l *Leadership) Term() int64 {
 	l.lock.Lock()
 	defer l.lock.Unlock()
 	return l.term
 }
 
-// RaiseTerm lifts the term above one that was seen elsewhere, as when the Lease was deleted and there is no newer term in Election.Terms.
-// The Lease, and Election.Terms, learn of it with the next renewal.
+// RaiseTerm raises the term above one that was seen elsewhere, for example because the Lease was deleted and Election.Terms has no newer
+// term. The next renewal stores it in the Lease and in Election.Terms.
 func (l *Leadership) RaiseTerm(above int64) int64 {
 	l.lock.Lock()
 	defer l.lock.Unlock()
@@ -137,8 +137,7 @@ func (l *Leadership) RaiseTerm(above int64) int64 {
 // Ended is closed when this process no longer leads.
 func (l *Leadership) Ended() <-chan struct{} { return l.leaderCtx.Done() }
 
-// Start implements manager.Runnable for the time of leadership: it calls back, and ends the program when leadership ends
-// before the program does.
+// Start implements manager.Runnable for the time of leadership: it runs the callbacks, and ends the program when leadership ends.
 func (l *Leadership) Start(ctx context.Context) error {
 	leading, stop := context.WithCancel(ctx)
 	defer stop()
@@ -159,8 +158,8 @@ func (l *Leadership) Start(ctx context.Context) error {
 	return context.Cause(l.leaderCtx)
 }
 
-// recordRenewal notes a renewal that was sent at that moment and has succeeded. One that comes too late changes nothing: others
-// may have seen us silent.
+// recordRenewal records a successful renewal that was sent at that time. One that comes too late changes nothing: other processes may have
+// seen the Lease expire.
 func (l *Leadership) recordRenewal(sent hostclock.Reading, term int64) {
 	l.lock.Lock()
 	defer l.lock.Unlock()
@@ -176,7 +175,7 @@ func (l *Leadership) recordRenewal(sent hostclock.Reading, term int64) {
 	l.expiry.Reset(l.deadline - l.renewalAge())
 }
 
-// expire ends leadership if no renewal came in time. It looks again, since one may have come just now.
+// expire ends leadership if no renewal came in time. It checks again, since one may have just come.
 func (l *Leadership) expire() {
 	l.lock.Lock()
 	defer l.lock.Unlock()
@@ -187,7 +186,7 @@ func (l *Leadership) expire() {
 	l.cancel(ErrNotLeading)
 }
 
-// resign ends leadership before the Lease is given back.
+// resign ends leadership before the Lease is released.
 func (l *Leadership) resign() {
 	l.lock.Lock()
 	defer l.lock.Unlock()

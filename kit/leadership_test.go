@@ -210,7 +210,7 @@ func TestHolderIsWhomTheLeaseNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, inner := newLeaseLock("pod-2_x", true)
 		if got := l.leadership.Holder(); got != "" {
-			t.Errorf("%q, before anybody looked", got)
+			t.Errorf("%q, before the first look", got)
 		}
 		for _, step := range []struct {
 			reason, want string

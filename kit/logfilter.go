@@ -9,14 +9,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// logFilter keeps errors out of the log that are none:
-//   - When a manager is asked to stop it gives the Lease back, and now and then logs that as if it had lost it. When it does lose it, Start
-//     returns the error.
-//   - A request whose caller has cancelled it, as at every stop, has not failed. The caller gets the error as well.
-//   - A Lease that is left to expire, or that another replica was faster to take, is logged as information.
+// logFilter keeps out of the log what is not an error:
+//   - A manager that stops releases the Lease, and sometimes logs that as a lost Lease. When it really loses the Lease, Start returns the
+//     error.
+//   - A request that its caller cancelled, as at every stop, has not failed. The caller gets the error as well.
+//   - A Lease that expires instead of being released, or that another replica took first, is logged as information.
 type logFilter struct{ logr.LogSink }
 
-// withLogFilter is the logger, or controller-runtime's when there is none, without that error.
+// withLogFilter returns the logger, or that of controller-runtime if there is none, with the filter.
 func withLogFilter(logger logr.Logger) logr.Logger {
 	if logger.GetSink() == nil {
 		logger = log.Log
@@ -33,15 +33,15 @@ func (o logFilter) Error(err error, message string, keysAndValues ...any) {
 	}
 	switch {
 	case errors.Is(err, errFormerLeader):
-		o.Info(0, "Not releasing the lease", append(keysAndValues, "reason", err.Error())...)
+		o.Info(0, "not releasing the lease", append(keysAndValues, "reason", err.Error())...)
 	case isLostLeaseRace(err, message):
-		o.Info(0, "Another replica has taken the lease", keysAndValues...)
+		o.Info(0, "another replica has taken the lease", keysAndValues...)
 	default:
 		o.LogSink.Error(err, message, keysAndValues...)
 	}
 }
 
-// isLostLeaseRace reports whether the elector has found that another replica was faster, which happens whenever two of them start together.
+// isLostLeaseRace reports whether another replica was faster to take the Lease, which happens whenever two start together.
 func isLostLeaseRace(err error, message string) bool {
 	return message == "Error initially creating lease lock" && apierrors.IsAlreadyExists(err) ||
 		message == "Failed to update lease" && apierrors.IsConflict(err)

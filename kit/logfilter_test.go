@@ -46,7 +46,7 @@ func TestLeaseThatIsLeftToExpireIsNoError(t *testing.T) {
 	logger := withLogFilter(funcr.New(func(_, line string) { logged = append(logged, line) }, funcr.Options{}))
 	logger.Error(errFormerLeader, "Failed to release lease", "lock", "ns/name")
 	if len(logged) != 1 || !strings.Contains(logged[0],
-		`"level"=0 "msg"="Not releasing the lease" "lock"="ns/name" "reason"="a former leader may still act`) {
+		`"level"=0 "msg"="not releasing the lease" "lock"="ns/name" "reason"="a former leader may still act`) {
 		t.Errorf("said %q", logged)
 	}
 	logger.Error(ErrNotLeading, "Failed to release lease")

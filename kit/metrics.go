@@ -11,12 +11,12 @@ import (
 var (
 	results = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "swarm_reconcile_results_total",
-		Help: "Reconciles by controller, by how they ended and by the reason they gave.",
+		Help: "Reconciles by controller, outcome and reason.",
 	}, []string{"controller", "outcome", "reason"})
 
 	panics = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "swarm_reconcile_panics_total",
-		Help: "Reconciles that panicked. The program went on, the object was tried again.",
+		Help: "Reconciles that panicked. The program continued, and the object was retried.",
 	}, []string{"controller"})
 )
 
@@ -29,7 +29,7 @@ const (
 	otherReason = "Other"
 )
 
-// reasonPattern is what a reason looks like; a sentence, or the name of an object, does not.
+// reasonPattern matches reasons, and no sentences or names of objects.
 var reasonPattern = regexp.MustCompile(`^[A-Z][A-Za-z0-9]{0,63}$`)
 
 // A reasonLimiter bounds the reasons that become labels: whatever a reconciler returns, the metric has at most maxReasons of

@@ -23,13 +23,13 @@ const (
 	defaultSyncTimeout = 30 * time.Second
 )
 
-// Options configure an Operator. Except for the Election, the zero value of each is a good default.
+// Options configures an Operator. The zero value of each option except Election is a good default.
 type Options struct {
-	// Manager is everything controller-runtime lets you choose: scheme, probes, metrics, webhooks, logger. What kit is
-	// about (election, client, sync timeout) is set by kit.
+	// Manager holds the options of controller-runtime: scheme, probes, metrics, webhooks, logger. Kit sets election, client and sync
+	// timeout.
 	Manager manager.Options
-	// NewClients makes the client, in place of Manager.NewClient, and with it the reader that GetAPIReader returns. Without it, that reader is
-	// controller-runtime's, which shares no limits with the client.
+	// NewClients creates the client, in place of Manager.NewClient, and the reader that GetAPIReader returns. Without it, that reader is
+	// the one of controller-runtime, which shares no limits with the client.
 	NewClients NewClientsFunc
 	// Election names the Lease.
 	Election Election
@@ -41,7 +41,7 @@ type Options struct {
 	SyncTimeout time.Duration
 }
 
-// NewClientsFunc makes a client that reads from the caches, and a reader that reads past them.
+// NewClientsFunc creates a client that reads from the caches, and a reader that bypasses them.
 type NewClientsFunc func(*rest.Config, client.Options) (cached client.Client, live client.Reader, err error)
 
 // An Operator is a manager that starts in the right order and acts only while it leads: caches start, caches are synced,
@@ -57,12 +57,12 @@ type Operator struct {
 	requiredKinds []client.Object
 	synced        chan struct{}
 	inFlight      inFlight
-	live          client.Reader // nil if it is the manager's
+	live          client.Reader // nil if the manager's is used
 	events        eventLimits
 	probes        probes
 }
 
-// NewOperator makes an Operator. Its client reads from the caches, and writes only while this process leads.
+// NewOperator returns an Operator. Its client reads from the caches, and writes only while this process leads.
 func NewOperator(config *rest.Config, options Options) (*Operator, error) {
 	o := &Operator{
 		prefix:      orDefault(options.Prefix, defaultPrefix),
@@ -89,7 +89,7 @@ func NewOperator(config *rest.Config, options Options) (*Operator, error) {
 	return o, o.addChecks()
 }
 
-// newClientFunc makes the client, and keeps the reader that comes with it.
+// newClientFunc returns a function that creates the client, and stores the reader that belongs to it.
 func (o *Operator) newClientFunc(newClients NewClientsFunc) client.NewClientFunc {
 	return func(config *rest.Config, options client.Options) (client.Client, error) {
 		cached, live, err := newClients(config, options)
@@ -98,7 +98,7 @@ func (o *Operator) newClientFunc(newClients NewClientsFunc) client.NewClientFunc
 	}
 }
 
-// GetAPIReader returns a reader that reads past the caches. It has the limits that Options.NewClients gave it.
+// GetAPIReader returns a reader that bypasses the caches. It has the limits that Options.NewClients gave it.
 func (o *Operator) GetAPIReader() client.Reader {
 	if o.live == nil {
 		return o.Manager.GetAPIReader()
@@ -137,7 +137,7 @@ func (f nonLeaderRunnable) Start(ctx context.Context) error { return f(ctx) }
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (nonLeaderRunnable) NeedLeaderElection() bool { return false }
 
-// claimKind lets a kind have one controller only, except for those marked Secondary: two would undo each other's work.
+// claimKind refuses a second controller of a kind that is not marked Secondary: two would undo each other's work.
 func (o *Operator) claimKind(name string, object client.Object) error {
 	kind, err := apiutil.GVKForObject(object, o.GetScheme())
 	if err != nil {
@@ -153,9 +153,9 @@ func (o *Operator) claimKind(name string, object client.Object) error {
 // requireCache makes readiness and election wait for the cache of a kind.
 func (o *Operator) requireCache(kind client.Object) { o.requiredKinds = append(o.requiredKinds, kind) }
 
-// Start runs the operator until the context is done or something fails; then end the process, since it may have been the
-// leader a moment ago. It gives up when the caches are not synced in time: controller-runtime would wait for ever, deaf
-// even to the context, for a cache that was asked for before the start.
+// Start runs the operator until the context is done or something fails. Then end the process, since it may have been the leader a moment
+// ago. Start fails when the caches are not synced in time: controller-runtime would wait forever, even after the context is done, for a
+// cache that was requested before the start.
 func (o *Operator) Start(ctx context.Context) error {
 	stopped := make(chan error, 1)
 	go func() { stopped <- o.Manager.Start(ctx) }()
@@ -174,7 +174,7 @@ func (o *Operator) Start(ctx context.Context) error {
 	}
 }
 
-// awaitCaches opens the way to readiness and election once every cache is synced. It starts all of them before it waits for any.
+// awaitCaches allows readiness and election once every cache is synced. It starts all caches before it waits for any.
 func (o *Operator) awaitCaches(ctx context.Context) error {
 	for _, kind := range o.requiredKinds {
 		if _, err := o.GetCache().GetInformer(ctx, kind, cache.BlockUntilSynced(false)); err != nil {

@@ -159,7 +159,7 @@ func labelled(object client.Object, value string) client.Object {
 	return changed
 }
 
-// awaitStart waits until the controller receives signals.
+// awaitStart waits until the controller receives triggers.
 func (v reconciledNames) awaitStart(t *testing.T, trigger *Trigger) {
 	t.Helper()
 	for range 2000 {

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// ownerIndex files objects under the UID of their controller: names come again, UIDs do not.
+// ownerIndex indexes objects by the UID of their controller: names are reused, UIDs are not.
 const ownerIndex = "kit.controller-uid"
 
 // IndexOwner lets ListOwned find objects of this kind. Call it before the manager starts.
@@ -32,7 +32,7 @@ func IndexOwner(ctx context.Context, mgr manager.Manager, kind client.Object) er
 	return nil
 }
 
-// ListOwned lists what the owner controls, from the cache and by index: no request, no search through all objects.
+// ListOwned lists the objects that the owner controls. It uses an index of the cache: no request, no search through all objects.
 func ListOwned(ctx context.Context, reader client.Reader, owner client.Object, list client.ObjectList) error {
 	err := reader.List(ctx, list, client.InNamespace(owner.GetNamespace()), client.MatchingFields{ownerIndex: string(owner.GetUID())})
 	if err != nil {
@@ -41,7 +41,7 @@ func ListOwned(ctx context.Context, reader client.Reader, owner client.Object, l
 	return nil
 }
 
-// OwnerReference is what a server-side apply sets on a child, so that it goes when its owner goes.
+// OwnerReference returns what a server-side apply sets on a child, so that it is deleted with its owner.
 func OwnerReference(owner client.Object, scheme *runtime.Scheme) (*metav1ac.OwnerReferenceApplyConfiguration, error) {
 	gvk, err := apiutil.GVKForObject(owner, scheme)
 	if err != nil {

@@ -8,18 +8,19 @@ import (
 
 // A PodLock proves that the earlier processes of a pod have ended.
 type PodLock interface {
-	// ID is the ID of all processes that have ever had the lock; all but this one have ended. It is "" when nothing is proven.
+	// ID returns the ID that all processes share that have ever had the lock. All but this one have ended. It returns "" when nothing is
+	// proven.
 	ID() string
 	// ResetID gives the next process another ID.
 	ResetID() error
 }
 
-// A podProcesses is what this process knows about earlier processes of its pod.
+// podProcesses is what this process knows about earlier processes of its pod.
 type podProcesses struct {
 	lock PodLock // may be nil
 }
 
-// id returns what the processes of this pod have in common, "" when that is not known.
+// id returns the ID that the processes of this pod share, "" when it is unknown.
 func (p podProcesses) id() string {
 	if p.lock == nil {
 		return ""
@@ -27,7 +28,7 @@ func (p podProcesses) id() string {
 	return p.lock.ID()
 }
 
-// newProcessID returns a fresh id, which begins with that of the pod.
+// newProcessID returns a fresh ID that begins with the ID of the pod.
 func (p podProcesses) newProcessID() string {
 	if p.id() == "" {
 		return string(uuid.NewUUID())
@@ -40,7 +41,7 @@ func (p podProcesses) hasEnded(holder string) bool {
 	return p.id() != "" && strings.HasPrefix(holder[strings.LastIndex(holder, "_")+1:], p.id()+".")
 }
 
-// resetID lets the next process of this pod wait until the Lease of this one has expired.
+// resetID makes the next process of this pod wait until the Lease of this one has expired.
 func (p podProcesses) resetID() error {
 	if p.lock == nil {
 		return nil

@@ -30,7 +30,7 @@ func (o *Operator) AddReadyzCheck(name string, check healthz.Checker) error {
 	return nil
 }
 
-// withCheck returns the checks and one more. Handlers that were made before do not have it.
+// withCheck returns the checks with one more. Handlers that were created before do not have it.
 func withCheck(checks map[string]healthz.Checker, name string, check healthz.Checker) map[string]healthz.Checker {
 	extended := maps.Clone(checks)
 	if extended == nil {

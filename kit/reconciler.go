@@ -14,20 +14,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// A Reconciler makes the world as an object wants it. It receives the current state, not what happened: it must come to the same
-// end however often and from wherever it begins. The object is its own copy.
+// A Reconciler brings the cluster to the state that an object asks for. It receives the current state, not what happened, and must come to
+// the same result however often and from whatever state it starts. The object is a copy that it may change.
 type Reconciler[T client.Object] interface {
 	Reconcile(ctx context.Context, object T) (Result, error)
 }
 
-// Func is a Reconciler that needs nothing but a function.
+// Func is a function that is a Reconciler.
 type Func[T client.Object] func(ctx context.Context, object T) (Result, error)
 
 // Reconcile calls the function.
 func (f Func[T]) Reconcile(ctx context.Context, object T) (Result, error) { return f(ctx, object) }
 
-// An adapter stands between the queue and a Reconciler: it turns keys into objects, keeps its hands off what is paused or
-// out of scope, holds the finalizer, and turns results into answers for the queue.
+// An adapter connects the queue with a Reconciler: it turns keys into objects, skips objects that are paused or out of scope, manages the
+// finalizer, and turns results into answers for the queue.
 type adapter[T client.Object] struct {
 	name       string
 	client     client.Client
@@ -41,7 +41,7 @@ type adapter[T client.Object] struct {
 	namespaces *activeNamespaces
 }
 
-// A filter gives the reason why an object is left alone, "" when it is not.
+// A filter returns the reason why an object is skipped, "" when it is not.
 type filter func(ctx context.Context, object client.Object) (reason string, err error)
 
 // Reconcile implements controller-runtime's reconcile.Reconciler.
@@ -64,7 +64,7 @@ func (c *adapter[T]) Reconcile(ctx context.Context, request reconcile.Request) (
 	return final.result, final.err
 }
 
-// handleMissing passes on that an object is gone.
+// handleMissing reports to the OnDeleted callback that an object is gone.
 func (c *adapter[T]) handleMissing(ctx context.Context, name types.NamespacedName, err error) error {
 	if apierrors.IsNotFound(err) && c.onDeleted != nil {
 		return c.onDeleted(ctx, name)
@@ -99,7 +99,7 @@ func (c *adapter[T]) reconcile(ctx context.Context, object T) (Result, error) {
 	return c.reconciler.Reconcile(ctx, object)
 }
 
-// pausedFilter leaves an object alone while its annotation says so. Hold, if there is one, is called.
+// pausedFilter skips objects that have the paused annotation. It calls hold, if there is one.
 func pausedFilter(annotation string, onPaused func(types.NamespacedName)) filter {
 	return func(_ context.Context, object client.Object) (string, error) {
 		if object.GetAnnotations()[annotation] != "true" {
@@ -112,7 +112,7 @@ func pausedFilter(annotation string, onPaused func(types.NamespacedName)) filter
 	}
 }
 
-// newObject is an empty object: T is a pointer, and a nil one cannot be filled.
+// newObject returns an empty object: T is a pointer, and a nil pointer cannot be decoded into.
 func newObject[T client.Object]() T {
 	var zero T
 	return reflect.New(reflect.TypeOf(zero).Elem()).Interface().(T)

@@ -22,7 +22,7 @@ const testFinalizer = "example.com/held"
 
 var errRefused = errors.New("refused")
 
-// adapterHarness is a control over ConfigMaps, and the names of those that reached the reconciler.
+// adapterHarness is an adapter for ConfigMaps, and the names of those that reached the reconciler.
 type adapterHarness struct {
 	*adapter[*corev1.ConfigMap]
 	reconciled []string

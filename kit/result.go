@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// A Result is when to look at the object again, and why. The zero Result is Done.
+// A Result says when to reconcile the object again, and why. The zero Result is Done.
 type Result struct {
 	outcome     outcome
 	delay       time.Duration
@@ -34,19 +34,19 @@ const (
 	failed       outcome = "error"
 )
 
-// Done means that the world is as the object wants it. It resets the back-off.
+// Done means that the cluster is in the state that the object asks for. It resets the back-off.
 func Done() Result { return Result{} }
 
-// Requeue requests another look soon: at once the first time, later each time after that, until a reconcile is Done.
-// The reason is one word, such as "PodPending".
+// Requeue requests another reconcile soon: at once the first time, later each time after that, until a reconcile is Done. The reason is one
+// word, such as "PodPending".
 func Requeue(reason string) Result { return Result{outcome: requeue, reason: reason} }
 
-// RequeueAfter requests another look after the delay. It resets the back-off. The reason is one word.
+// RequeueAfter requests another reconcile after the delay. It resets the back-off. The reason is one word.
 func RequeueAfter(delay time.Duration, reason string) Result {
 	return Result{outcome: requeueAfter, delay: delay, reason: reason}
 }
 
-// LowPriority has the object looked at, when it is time, after all objects that are waiting for their turn.
+// LowPriority makes the next reconcile of the object wait for all objects in the queue.
 func (r Result) LowPriority() Result {
 	r.lowPriority = true
 	return r
@@ -54,8 +54,8 @@ func (r Result) LowPriority() Result {
 
 func skip(reason string) Result { return Result{outcome: skipped, reason: reason} }
 
-// Terminal marks an error that only a human can fix: it is logged and counted, and not tried again until the
-// object changes. Set a condition that informs the user.
+// Terminal marks an error that only a human can fix: it is logged and counted, and not retried until the object changes. Set a condition
+// that informs the user.
 func Terminal(err error) error {
 	if err == nil {
 		return nil
@@ -63,10 +63,10 @@ func Terminal(err error) error {
 	return reconcile.TerminalError(err)
 }
 
-// errStopping stands for whatever failed while the program stops: it failed because of that.
+// errStopping replaces errors that occur while the program stops, because stopping causes them.
 var errStopping = errors.New("stopping")
 
-// A reconcileOutcome is what a reconcile comes to: for the metric, for the log, and for the queue.
+// A reconcileOutcome is the outcome of a reconcile for the metric, the log and the queue.
 type reconcileOutcome struct {
 	outcome outcome
 	reason  string
@@ -74,7 +74,7 @@ type reconcileOutcome struct {
 	err     error
 }
 
-// outcomeOf turns what a reconciler returned into a verdict. An object that is Done is looked at again after resync.
+// outcomeOf turns what a reconciler returned into an outcome. An object that is Done is reconciled again after resync.
 func outcomeOf(result Result, err error, resync time.Duration) reconcileOutcome {
 	retry := reconcile.Result{Requeue: true} // the only way to ask for a rate-limited retry without an error
 	switch {
@@ -85,7 +85,7 @@ func outcomeOf(result Result, err error, resync time.Duration) reconcileOutcome 
 	case errors.Is(err, errStopping):
 		return reconcileOutcome{outcome: skipped, reason: "Stopping", result: retry}
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		return reconcileOutcome{outcome: skipped, reason: "NamespaceTerminating"} // the object goes with it
+		return reconcileOutcome{outcome: skipped, reason: "NamespaceTerminating"} // the object is deleted with it
 	case isStaleWrite(err):
 		return reconcileOutcome{outcome: conflict, reason: string(metav1.StatusReasonConflict), result: retry}
 	case errors.Is(err, reconcile.TerminalError(nil)):
@@ -107,7 +107,7 @@ func (r Result) reconcileOutcome(retry reconcile.Result, resync time.Duration) r
 	return reconcileOutcome{outcome: done, reason: r.reason, result: reconcile.Result{RequeueAfter: jitter(resync)}}
 }
 
-// priority is that of the next look; nil keeps the current one.
+// priority returns the priority of the next reconcile; nil keeps the current one.
 func (r Result) priority() *int {
 	if !r.lowPriority {
 		return nil
@@ -115,7 +115,7 @@ func (r Result) priority() *int {
 	return new(handler.LowPriority)
 }
 
-// jitter is up to a tenth shorter, never longer: a resync is a promise of how late a drift is repaired.
+// jitter shortens a delay by up to a tenth and never lengthens it: the resync period bounds how long drift remains.
 func jitter(period time.Duration) time.Duration {
 	if period <= 0 {
 		return 0
@@ -123,8 +123,8 @@ func jitter(period time.Duration) time.Duration {
 	return period - rand.N(period/10+1)
 }
 
-// isStaleWrite distinguishes a stale resource version from a field that another manager owns: reading again helps with the first,
-// not with the second.
+// isStaleWrite reports whether a conflict comes from a stale resource version, and not from a field that another manager owns. Reading
+// again helps only with the first.
 func isStaleWrite(err error) bool {
 	if !apierrors.IsConflict(err) {
 		return false
@@ -133,7 +133,7 @@ func isStaleWrite(err error) bool {
 	return !isFieldConflict
 }
 
-// reasonOf is the API server's one-word reason, if the error is one of its answers.
+// reasonOf returns the API server's one-word reason, if the error comes from the API server.
 func reasonOf(err error) string {
 	if reason := apierrors.ReasonForError(err); reason != metav1.StatusReasonUnknown {
 		return string(reason)

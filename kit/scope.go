@@ -21,15 +21,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// A Scope is the set of namespaces that controllers work in, chosen by their labels. Both may change at any time: a namespace
-// that comes into scope has its objects reconciled at once. One that leaves it is left alone from then on, finalizers
-// included, because its objects may now belong to another operator. Finalizers do not hold up the deletion of a namespace.
+// A Scope is the set of namespaces that controllers work in, chosen by their labels. Both may change at any time: a namespace that comes
+// into scope has its objects reconciled at once. One that leaves scope is skipped from then on, finalizers included, because its objects
+// may now belong to another operator. Finalizers do not hold up the deletion of a namespace.
 type Scope struct {
 	lock         sync.RWMutex
 	selector     labels.Selector
 	listeners    []chan event.GenericEvent
 	getNamespace namespaceGetter
-	watchedKinds []client.Object // whose changes may bring a namespace into scope
+	watchedKinds []client.Object // its changes may bring a namespace into scope
 }
 
 // A namespaceGetter finds a namespace by name.
@@ -40,8 +40,8 @@ func NewScope(selector labels.Selector) *Scope {
 	return &Scope{selector: selector, getNamespace: readNamespace, watchedKinds: []client.Object{&corev1.Namespace{}}}
 }
 
-// NewNamedScope returns the scope of the named namespaces. It neither reads nor watches namespaces, for operators with rights in
-// them but none to them: all it knows of a namespace is the label with its name, which each one has.
+// NewNamedScope returns the scope of the named namespaces. It neither reads nor watches namespaces, for operators without permission to do
+// so. All that it knows about a namespace is the label with its name, which every namespace has.
 func NewNamedScope(names ...string) *Scope {
 	return &Scope{selector: nameSelector(names), getNamespace: assumeNamespace}
 }
@@ -96,7 +96,7 @@ func (s *Scope) IncludesNamed(ctx context.Context, reader client.Reader, name st
 	return err == nil && s.Includes(namespace), nil
 }
 
-// recheckInterval is how often objects that are left alone are checked for the deletion of their namespace: 0 if that is an event.
+// recheckInterval returns how often to check skipped objects for the deletion of their namespace: 0 if that is an event.
 func (s *Scope) recheckInterval() time.Duration {
 	if len(s.watchedKinds) > 0 {
 		return 0
@@ -152,13 +152,13 @@ func (s *Scope) subscribe() <-chan event.GenericEvent {
 	return listener
 }
 
-// filter keeps reconcilers out of other namespaces, and calls outside for their objects. Objects without a namespace are always in scope.
+// filter skips objects in other namespaces, and calls outside for them. Objects without a namespace are always in scope.
 func (s *Scope) filter(reader client.Reader, onOutOfScope func(types.NamespacedName)) filter {
 	return func(ctx context.Context, object client.Object) (string, error) {
 		if object.GetNamespace() == "" {
 			return "", nil
 		}
-		// A namespace that the cache does not know yet will have its objects reconciled when it does.
+		// If the cache does not know the namespace yet, its objects are reconciled once it does.
 		if inScope, err := s.IncludesNamed(ctx, reader, object.GetNamespace()); err != nil || inScope {
 			return "", err
 		}

@@ -12,15 +12,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// staleReadGuard remembers the last version of each object that was written here. The cache may still hold an earlier one, and a report
-// made of that is worth nothing, even if it finds nothing to change: A was stored, B was written over it, the world is back at A, and so is
-// the cache; without this check A would never be written again.
+// staleReadGuard remembers the last version of each object that this process wrote. The cache may still hold an earlier one, and a report
+// based on that is wrong even if it finds nothing to change. For example, A was stored and then B, the state is back at A, and the cache
+// still holds A: without this check, A would never be written again.
 type staleReadGuard struct {
 	lock     sync.Mutex
 	versions ExpiringMap[types.UID, string] // resource versions
 }
 
-// maxCacheLag is when a cache has surely seen a write.
+// maxCacheLag is the time after which a cache has surely seen a write.
 const maxCacheLag = 5 * time.Minute
 
 func (w *staleReadGuard) recordWrite(object client.Object) {
@@ -30,7 +30,7 @@ func (w *staleReadGuard) recordWrite(object client.Object) {
 	w.versions.Put(object.GetUID(), object.GetResourceVersion())
 }
 
-// checkCurrent returns a conflict for an object that is older than what was written.
+// checkCurrent returns a conflict for an object that is older than the last write.
 func (w *staleReadGuard) checkCurrent(object client.Object) error {
 	w.lock.Lock()
 	defer w.lock.Unlock()
@@ -42,5 +42,5 @@ func (w *staleReadGuard) checkCurrent(object client.Object) error {
 		w.versions.Delete(object.GetUID())
 		return nil
 	}
-	return apierrors.NewConflict(schema.GroupResource{}, object.GetName(), errors.New("the cache has yet to hear of our last write"))
+	return apierrors.NewConflict(schema.GroupResource{}, object.GetName(), errors.New("the cache does not hold our last write yet"))
 }

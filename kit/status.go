@@ -17,10 +17,10 @@ import (
 )
 
 const (
-	// maxNoteLength is what the API server accepts as the text of an event.
+	// maxNoteLength is the longest event text that the API server accepts.
 	maxNoteLength = 1024
-	// maxMessageLength is how much of a message a condition keeps. The API server accepts 32 KiB, and would refuse the whole status for more:
-	// its messages about refused objects have no bound.
+	// maxMessageLength is how much of a message a condition keeps. The API server accepts 32 KiB and refuses the whole status for more, and
+	// its own messages about refused objects have no bound.
 	maxMessageLength = 4096
 )
 
@@ -58,8 +58,7 @@ func (s *Status[T]) Report(object T, conditions *[]metav1.Condition) *Report[T] 
 	return &Report[T]{status: s, before: object.DeepCopyObject().(client.Object), object: object, conditions: conditions}
 }
 
-// Condition sets a condition for the object's present generation. The time of the last transition stays while the status
-// does.
+// Condition sets a condition for the object's current generation. The time of the last transition changes only with its status.
 func (r *Report[T]) Condition(condition metav1.Condition) {
 	if condition.ObservedGeneration == 0 {
 		condition.ObservedGeneration = r.object.GetGeneration()
@@ -68,12 +67,12 @@ func (r *Report[T]) Condition(condition metav1.Condition) {
 	meta.SetStatusCondition(r.conditions, condition)
 }
 
-// Normal sets a condition, and when its status or reason is news, sends an event with the same reason.
+// Normal sets a condition. When its status or reason changes, it sends an event with the same reason.
 func (r *Report[T]) Normal(condition metav1.Condition) {
 	r.setWithEvent(corev1.EventTypeNormal, condition)
 }
 
-// Warning is Normal for news that needs attention.
+// Warning is like Normal, for changes that need attention.
 func (r *Report[T]) Warning(condition metav1.Condition) {
 	r.setWithEvent(corev1.EventTypeWarning, condition)
 }
@@ -86,19 +85,19 @@ func (r *Report[T]) setWithEvent(kind string, condition metav1.Condition) {
 	r.Condition(condition)
 }
 
-// Event sends an event about something that no condition shows, once the status is written or needs no writing.
+// Event sends an event about something that no condition shows, once the status is written or has not changed.
 func (r *Report[T]) Event(kind, reason, note string) {
 	r.events = append(r.events, pendingEvent{kind: kind, reason: reason, note: note})
 }
 
-// EventAbout is Event with a related object. Events that differ in their note alone are counted as one, under the first
-// note; those about different objects are not.
+// EventAbout is Event with a related object. Events that differ only in their note are counted as one, under the first note; events about
+// different objects are not.
 func (r *Report[T]) EventAbout(related *corev1.ObjectReference, kind, reason, note string) {
 	r.events = append(r.events, pendingEvent{kind, reason, note, related})
 }
 
-// Write sends what has changed, if anything has, and then the events. A conflict means that the report was made of an old
-// object: return the error, and the reconcile comes again.
+// Write writes what has changed, if anything, and then sends the events. A conflict means that the object was stale: return the error, and
+// the object is reconciled again.
 func (r *Report[T]) Write(ctx context.Context) error {
 	if err := r.status.staleReads.checkCurrent(r.before); err != nil {
 		return fmt.Errorf("write status: %w", err)
@@ -110,7 +109,7 @@ func (r *Report[T]) Write(ctx context.Context) error {
 		}
 		err = r.status.client.Status().Patch(ctx, r.object, patch)
 		if apierrors.IsNotFound(err) {
-			return nil // the object is gone, and so is the need to report
+			return nil // the object is gone, so there is nothing to report
 		}
 		if err != nil {
 			return fmt.Errorf("write status: %w", err)
@@ -125,8 +124,7 @@ func (r *Report[T]) Write(ctx context.Context) error {
 	return nil
 }
 
-// recordEvent refers to the object without its resource version, which would make every event one of its own: repeated ones
-// are to be counted in a series.
+// recordEvent refers to the object without its resource version, so that repeated events are counted in a series.
 func (s *Status[T]) recordEvent(object T, event pendingEvent) {
 	regarding, err := objectReference(object, s.client.Scheme())
 	if err != nil {

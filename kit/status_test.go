@@ -155,7 +155,7 @@ func TestReportThatChangesNothingWritesNothing(t *testing.T) {
 	}
 }
 
-// A reconcile that starts from the cache as it was before our own write must not be believed.
+// A reconcile based on the cache from before our own write must not count.
 func TestReportIsRefusedUntilTheCacheHasHeardOfTheLastOne(t *testing.T) {
 	s := newStatusHarness(t, interceptor.Funcs{})
 	cached := s.service.DeepCopy()
@@ -183,7 +183,7 @@ func TestNoteOfTheLongestLengthStaysWhole(t *testing.T) {
 	}
 }
 
-// What is kept in memory about objects must not grow for ever, and what still matters must not be dropped.
+// What is kept in memory about objects must not grow forever, and what still matters must not be dropped.
 func TestMessageOfAConditionIsBounded(t *testing.T) {
 	s := newStatusHarness(t, interceptor.Funcs{})
 	report := s.report()

@@ -9,9 +9,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// statusPatch returns the difference between two versions of an object's status, to be written on top of the first and of no other. It is a
-// merge patch, which is the cheapest for the API server. In a merge patch null removes a field, so it cannot store a value such as {"a":
-// null}: a status that holds nulls is replaced as a whole.
+// statusPatch returns the difference between two versions of an object's status, and applies only to the first. It is a merge patch, the
+// cheapest kind for the API server. In a merge patch null removes a field, so it cannot store a value such as {"a": null}: a status that
+// holds nulls is replaced as a whole.
 func statusPatch(before, after client.Object) (client.Patch, error) {
 	merge := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	data, err := merge.Data(after)

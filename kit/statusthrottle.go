@@ -18,14 +18,14 @@ type statusThrottle[T client.Object] struct {
 	lastWrites ExpiringMap[types.UID, time.Time]
 }
 
-// Throttled lets small news wait: a report in which nothing has changed outside of what mute removes is due no sooner than the period after
-// the last one. See Report.WriteDelay.
+// Throttled delays small changes: a report that changes only what mute removes is due no sooner than the period after the last one. See
+// Report.WriteDelay.
 func (s *Status[T]) Throttled(period time.Duration, ignore func(T)) *Status[T] {
 	s.throttle = &statusThrottle[T]{period: period, ignore: ignore, lastWrites: ExpiringMap[types.UID, time.Time]{MinTTL: period}}
 	return s
 }
 
-// WriteDelay is how long this report should wait: zero if it has news that cannot wait, or no news at all.
+// WriteDelay returns how long this report should wait: zero if it has changes that cannot wait, or none at all.
 func (r *Report[T]) WriteDelay() time.Duration {
 	throttle := r.status.throttle
 	if throttle == nil || equality.Semantic.DeepEqual(r.before, client.Object(r.object)) {

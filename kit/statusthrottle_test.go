@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// acceptingClient is a cluster that takes every status.
+// acceptingClient is a cluster that accepts every status.
 type acceptingClient struct{ client.Client }
 
 func (acceptingClient) Status() client.SubResourceWriter { return acceptingWriter{} }

@@ -7,17 +7,18 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// Terms remembers terms outside of the Lease. The Lease counts its transitions, and when it is deleted, the count begins again: without
-// another memory the next leader has a term that another leader had before.
+// Terms stores terms outside of the Lease. The Lease counts its transitions, and the count restarts when the Lease is deleted: without
+// other storage the next leader would get a term that another leader had before.
 type Terms interface {
 	// Newest returns the newest term that was claimed, 0 if there is none.
 	Newest(ctx context.Context) (int64, error)
-	// Claim stores and returns a term that is above every one that was claimed before, and at least the given one.
+	// Claim stores and returns a term that is above every claimed term, and at least the given one.
 	Claim(ctx context.Context, atLeast int64) (int64, error)
 }
 
-// assignTerm gives the record its term. A term is claimed before the Lease is taken with it, so before anything is done in it; one that was
-// raised since is claimed with the next renewal. A process that has lost the race for the Lease keeps its claim for the next time.
+// assignTerm sets the term of the record. A term is claimed before the Lease is taken with it, so before anything is done in that term. A
+// term that was raised since is claimed with the next renewal. A process that lost the race for the Lease keeps its claim for the next
+// time.
 func (l *leaseLock) assignTerm(ctx context.Context, record *resourcelock.LeaderElectionRecord) error {
 	term := max(int64(record.LeaderTransitions), l.leadership.Term(), 1)
 	if l.terms != nil && record.HolderIdentity != "" && term > l.claimedTerm {

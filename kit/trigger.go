@@ -10,16 +10,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// A Trigger reconciles objects on the word of something that is no object, such as a stream. The zero Trigger is ready for use.
+// A Trigger requests reconciles for reasons other than changed objects, such as a message on a stream. The zero Trigger is ready for use.
 type Trigger struct {
 	lock  sync.Mutex
 	queue workqueue.TypedRateLimitingInterface[reconcile.Request]
 }
 
-// Now requests a reconcile. It never waits. Before the controller runs it does nothing: everything is reconciled when it starts.
+// Now requests a reconcile. It never blocks. Before the controller runs it does nothing, because all objects are reconciled at the start.
 func (s *Trigger) Now(name types.NamespacedName) { s.After(name, 0) }
 
-// After requests a reconcile when the delay is over; an earlier request in the meantime replaces it.
+// After requests a reconcile after the delay; an earlier request in the meantime replaces it.
 func (s *Trigger) After(name types.NamespacedName, delay time.Duration) {
 	s.lock.Lock()
 	queue := s.queue

@@ -16,25 +16,25 @@ import (
 	"github.com/swarm-io/swarm-operator/worker/internal/process"
 )
 
-// variablePrefix begins the names of the worker's own variables; a program gets only those that are meant for it.
+// variablePrefix is the prefix of the worker's own variables; a program gets only those that are meant for it.
 const variablePrefix = "SWARM_"
 
-// outputTimeout is how long a program waits while its output is not read. It is less than the time after which the pipes of a program that
-// has ended are closed, so that no job stops late.
+// outputTimeout is how long a program blocks while nothing reads its output. It is shorter than the time after which the pipes of an ended
+// program are closed, so that no job stops late.
 const outputTimeout = 250 * time.Millisecond
 
-// Pauses before a program that has ended is started again. After a run of at least the longest pause they begin with the first again.
+// Pauses before an ended program is restarted. After a run of at least the longest pause, the next pause is the first again.
 const (
 	initialBackoff = time.Second
 	maxBackoff     = time.Minute
 )
 
-// Command are jobs that are programs: one process for each job, started again whenever it ends. It gets the container's
-// environment, SWARM_JOB and SWARM_WORKER; what it prints goes to stdout and stderr, each line behind its job's name.
-// To stop it, its process group gets SIGTERM and after config.Grace, or when the context of Stop ends, SIGKILL.
+// Command runs a program for each job, and restarts it whenever it ends. The program gets the container's environment, SWARM_JOB and
+// SWARM_WORKER. Its output goes to stdout and stderr, each line prefixed with the name of its job. To stop it, its process group gets
+// SIGTERM and after config.Grace, or when the context of Stop ends, SIGKILL.
 func Command(config Config, stdout, stderr io.Writer, argv ...string) (Jobs, error) {
 	if len(argv) == 0 || argv[0] == "" {
-		return nil, errors.New("make jobs of a command: no program is named")
+		return nil, errors.New("make jobs of a command: no program given")
 	}
 	jobs := &commandJobs{argv: argv, worker: config.Worker, grace: config.Grace, log: config.log(), running: map[string]*jobRun{}}
 	jobs.outputs = [2]*nonblocking.Writer{newOutputWriter(stdout), newOutputWriter(stderr)}
@@ -42,7 +42,7 @@ func Command(config Config, stdout, stderr io.Writer, argv ...string) (Jobs, err
 	return jobs, nil
 }
 
-// newOutputWriter returns a writer that drops output which is not read. Once the output is read again, a line reports how much was dropped.
+// newOutputWriter returns a writer that drops output that is not read. Once the output is read again, a line reports how much was dropped.
 func newOutputWriter(output io.Writer) *nonblocking.Writer {
 	return nonblocking.NewWriter(output, outputTimeout, func(dropped int) {
 		_, _ = fmt.Fprintf(output, "swarm-worker: dropped %d lines of output because they were not read\n", dropped)
@@ -61,10 +61,10 @@ type commandJobs struct {
 	running map[string]*jobRun
 }
 
-// A jobRun is a job under way, whether its program runs or rests.
+// A jobRun is a started job, whether its program runs or waits for its restart.
 type jobRun struct {
-	stop  chan struct{} // closed to ask for the end
-	force chan struct{} // closed to bring it about
+	stop  chan struct{} // closed to request the end
+	force chan struct{} // closed to force the end
 	done  chan struct{} // closed at the end
 
 	stopOnce, forceOnce sync.Once
@@ -74,12 +74,12 @@ func newJobRun() *jobRun {
 	return &jobRun{stop: make(chan struct{}), force: make(chan struct{}), done: make(chan struct{})}
 }
 
-// requestStop and compel never wait.
+// requestStop and compel never block.
 func (r *jobRun) requestStop() { r.stopOnce.Do(func() { close(r.stop) }) }
 func (r *jobRun) forceStop()   { r.forceOnce.Do(func() { close(r.force) }) }
 
-// Start starts the program, for as long as Stop is not called. That it cannot be started is no error: it is tried again
-// as if it had ended at once.
+// Start starts the program and keeps it running until Stop. A program that cannot be started is no error: it is retried as if it had ended
+// at once.
 func (p *commandJobs) Start(_ context.Context, job string) error {
 	run := newJobRun()
 	p.mu.Lock()
@@ -92,7 +92,7 @@ func (p *commandJobs) Start(_ context.Context, job string) error {
 	return nil
 }
 
-// Stop waits for the end of the whole process group, and kills it when the context ends.
+// Stop stops the program and waits for the end of its process group, which it kills when the context ends.
 func (p *commandJobs) Stop(ctx context.Context, job string) error {
 	p.mu.Lock()
 	run := p.running[job]
@@ -120,14 +120,14 @@ func (p *commandJobs) kill(job string) {
 	}
 }
 
-// flush waits a while until all output is written.
+// flush waits, up to a limit, until all output is written.
 func (p *commandJobs) flush(timeout time.Duration) {
 	for _, output := range p.outputs {
 		output.Flush(timeout)
 	}
 }
 
-// restartLoop runs the program again and again.
+// restartLoop runs the program repeatedly.
 func (p *commandJobs) restartLoop(job string, run *jobRun) {
 	backoff := time.Duration(0)
 	for {
@@ -152,7 +152,7 @@ func (p *commandJobs) restartLoop(job string, run *jobRun) {
 	}
 }
 
-// nextBackoff doubles, and forgets what was before a program that ran well for long enough.
+// nextBackoff doubles the pause, and resets it after a program that ran long enough.
 func nextBackoff(previous, runTime time.Duration) time.Duration {
 	if runTime >= maxBackoff {
 		return initialBackoff
@@ -170,7 +170,7 @@ func (p *commandJobs) runOnce(job string, run *jobRun) (string, error) {
 	}.Run(run.stop, run.force)
 }
 
-// environment is the container's own, then ours, which cannot be overridden.
+// environment returns the container's variables, then ours, which cannot be overridden.
 func environment(container []string, worker, job string) []string {
 	isOwn := func(variable string) bool { return strings.HasPrefix(variable, variablePrefix) }
 	variables := slices.DeleteFunc(slices.Clone(container), isOwn)

@@ -33,7 +33,7 @@ func TestEachJobHasItsProgram(t *testing.T) {
 	}
 }
 
-// When the new list is acknowledged, nothing of the job is left, however little it heeds.
+// When the new list is acknowledged, nothing of the job is left, even if it ignores signals.
 func TestNothingOutlivesAStop(t *testing.T) {
 	for name, text := range map[string]string{
 		"a program that heeds SIGTERM":     `trap 'echo bye; exit 0' TERM; echo $$ >$1/pids; while :; do sleep 1000 & wait; done`,
@@ -80,7 +80,7 @@ func TestAProgramThatDoesNotExist(t *testing.T) {
 	w.publish(t, 1, "a")
 	w.awaitVersion(t, 1)
 	w.publish(t, 2)
-	w.awaitVersion(t, 2) // it rests before another try, and is not waited for
+	w.awaitVersion(t, 2) // it waits for its restart, which is not awaited
 	if _, err := worker.Command(w.config, w.output, w.output); err == nil {
 		t.Error("a command of no words")
 	}

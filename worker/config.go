@@ -12,7 +12,7 @@ import (
 	"github.com/swarm-io/swarm-operator/worker/lease"
 )
 
-// Defaults of what the environment of a pod does not set.
+// Defaults for variables that the pod does not set.
 const (
 	defaultFile        = "/app/config/config.yml"
 	defaultVersionFile = "/app/pod/config-version"
@@ -22,7 +22,7 @@ const (
 	maxPort            = 65535
 )
 
-// Config is all that a worker needs to know.
+// Config is the configuration of a worker.
 type Config struct {
 	Worker string // POD_NAME, by the downward API
 	PodUID string // POD_UID, by the downward API: the operator checks it
@@ -38,7 +38,7 @@ type Config struct {
 	LeaseStore lease.Store  // instead of a Lease on the API server of this cluster
 	Listener   net.Listener // instead of Port
 	Log        *slog.Logger // default: JSON on standard error from ConfigFromEnvironment, else none
-	// Abort is called instead of os.Exit when a job still runs after the Lease is over. It must not wait for long.
+	// Abort is called instead of os.Exit when a job still runs after the Lease is over. It must not block for long.
 	Abort func(reason string)
 }
 
@@ -59,7 +59,7 @@ func ConfigFromEnvironment(getenv func(string) string) (Config, error) {
 	return config, errors.Join(reader.Err(), config.validate())
 }
 
-// validate names everything that is missing, so that one look is enough.
+// validate reports all problems at once.
 func (c Config) validate() error {
 	var problems []error
 	for _, required := range [][2]string{

@@ -8,8 +8,8 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/process/nonblocking"
 )
 
-// journal writes a line for each start, stop and acknowledgement, as this worker saw them: a witness that does not depend
-// on what reached the operator.
+// journal writes a line for each start, stop and acknowledgement, as this worker saw them: evidence that does not depend on what reached
+// the operator.
 type journal struct {
 	file           *nonblocking.Journal
 	worker, podUID string

@@ -57,7 +57,7 @@ func (p *fakeLease) Write(_ context.Context, record lease.Record) (lease.Record,
 
 func (p *fakeLease) PodExists(context.Context) (bool, error) { return true, nil }
 
-// The whole way: a program that ignores SIGTERM, and would have a minute for it, is gone before the Lease is over.
+// End to end: a program that ignores SIGTERM, and has a grace period of a minute, is killed before the Lease is over.
 func TestAWorkerWithALease(t *testing.T) {
 	t.Parallel()
 	w, leaseStore := newTestWorker(t), &fakeLease{}

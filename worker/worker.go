@@ -1,4 +1,4 @@
-// Package worker is for writing workers in Go: programs that run the standing jobs which a WorkerPool gives to their pod.
+// Package worker is for writing workers in Go: programs that run the standing jobs that a WorkerPool assigns to their pod.
 //
 //	func main() {
 //		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
@@ -7,14 +7,13 @@
 //		...
 //	}
 //
-// It promises that only jobs run which the pool's file lists for this worker, that everything which runs is on one
-// list, that a list is acknowledged to the operator only after each job that it took away has stopped, and that nothing
-// starts on a file that is older than what the operator asks for: the operator gives a job to another worker only after
-// that acknowledgement, so no job has two owners. A file that is missing or cannot be read changes nothing and crashes
-// nothing. See docs/reference/worker.md.
+// It promises that only jobs run that the pool's file lists for this worker, that everything that runs is on one list, that a list is
+// acknowledged only after each job that it removed has stopped, and that nothing starts from a file that is older than the version that the
+// operator requires. The operator gives a job to another worker only after that acknowledgement, so no job has two owners. A file that is
+// missing or cannot be read changes nothing and crashes nothing. See docs/reference/worker.md.
 //
-// One thing is out of its reach: a process that is cut off (a node that vanished, a pod deleted by force) may go on
-// while its jobs are given to others. Config.Lease covers that case, too.
+// One thing is out of its reach: a process that is cut off (a node that vanished, a pod deleted by force) may continue while its jobs go to
+// other workers. Config.Lease covers that case.
 package worker
 
 import (
@@ -43,23 +42,23 @@ const (
 	pollInterval = 5 * time.Second
 	// requestTimeout is the timeout of a request.
 	requestTimeout = 5 * time.Second
-	// flushTimeout is how long the end of a worker waits for output, logs and journal to be written.
+	// flushTimeout is how long a stopping worker waits for output, logs and journal to be written.
 	flushTimeout = time.Second
 	// abortLogTimeout is how long a process that must end at once waits for its log.
 	abortLogTimeout = 100 * time.Millisecond
-	// exitFenced is how a process ends that could not stop its jobs in time.
+	// exitFenced is the exit code of a process that could not stop its jobs in time.
 	exitFenced = 70
 )
 
 // Jobs starts and stops jobs. Both methods are called for many jobs at once, but never twice at once for the same.
 type Jobs interface {
-	// Start returns when the job is under way; it does not wait for its end. The context ends when the job is to stop, so
-	// that it can be the context of the job itself. With an error nothing of the job runs, and it is tried again later.
+	// Start returns when the job is started; it does not wait for its end. The context ends when the job is to stop, so that it can be the
+	// context of the job itself. After an error nothing of the job may run, and Start is retried later.
 	Start(ctx context.Context, job string) error
-	// Stop returns when nothing of the job runs any more. With an error it is tried again later, and until it has
-	// succeeded the list without the job is not acknowledged. The context ends only when the worker has lost its Lease and
-	// there is no more time for an orderly stop; if Stop does not return soon then, Run does, and the process has to end. If it
-	// has not done so a second after the Lease is over, it is ended.
+	// Stop returns when nothing of the job runs any more. After an error Stop is retried later, and the list without the job is not
+	// acknowledged until it has succeeded. The context ends only when the worker has lost its Lease and there is no more time for an
+	// orderly stop; if Stop does not return soon after that, Run returns and the process must end. If it still runs a second after the
+	// Lease is over, it is killed.
 	Stop(ctx context.Context, job string) error
 }
 
@@ -111,8 +110,8 @@ func RunWith(ctx context.Context, config Config, jobs Jobs) error {
 	return errors.Join(err, closeErr)
 }
 
-// runWithLease runs the duty, with a Lease if there is to be one. It is kept until nothing runs any more, and then given back,
-// unless something could not be stopped: then the watchdog stays, and ends a process that does not end by itself.
+// runWithLease runs the runner, with a Lease if one is configured. The Lease is kept until nothing runs any more and then released, unless
+// a job could not be stopped: then the watchdog stays, and ends a process that does not end by itself.
 func (c Config) runWithLease(ctx context.Context, runnerConfig runner.Config, logQueue *nonblocking.Queue) error {
 	if c.Lease == 0 {
 		return c.runWithFiles(ctx, runnerConfig)
@@ -145,13 +144,13 @@ func (c Config) runWithLease(ctx context.Context, runnerConfig runner.Config, lo
 	releaseCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
 	defer cancel()
 	if err := keeper.Release(releaseCtx); err != nil {
-		c.log().Warn("others have to wait until the Lease has run out", "error", err)
+		c.log().Warn("cannot release the Lease: others wait until it expires", "error", err)
 	}
 	return nil
 }
 
-// startWatchdog makes a watchdog whose deadline is the Lease's: when everything must be stopped by force. The process ends when others may
-// have the Lease.
+// startWatchdog starts a watchdog with the deadline of the Lease: when everything must be stopped by force. The process ends when others
+// may have the Lease.
 func (c Config) startWatchdog(keeper *lease.Keeper, logQueue *nonblocking.Queue) *watchdog.Watchdog {
 	expired := make(chan struct{}, 1)
 	dog := watchdog.Start(watchdog.Config{
@@ -169,7 +168,7 @@ func (c Config) startWatchdog(keeper *lease.Keeper, logQueue *nonblocking.Queue)
 	return dog
 }
 
-// abort ends the process, which is the only way to end a job that does not stop. It does not wait for a log that is stuck.
+// abort ends the process, which is the only way to end a job that does not stop. It does not wait long for a blocked log.
 func (c Config) abort(reason string, logQueue *nonblocking.Queue) {
 	nonblocking.LogBeforeExit(logQueue, abortLogTimeout, func() {
 		c.log().Error("ending the process: jobs may run elsewhere from now on", "reason", reason)
@@ -181,7 +180,7 @@ func (c Config) abort(reason string, logQueue *nonblocking.Queue) {
 	os.Exit(exitFenced)
 }
 
-// leaseStore are the Lease on the API server of this cluster, if there is no other.
+// leaseStore returns the configured store, by default the Lease on the API server of this cluster.
 func (c Config) leaseStore() (lease.Store, error) {
 	if c.LeaseStore != nil {
 		return c.LeaseStore, nil
@@ -193,11 +192,11 @@ func (c Config) leaseStore() (lease.Store, error) {
 	return api, nil
 }
 
-// runWithFiles runs the duty while the files are followed.
+// runWithFiles runs the runner while it watches the files.
 func (c Config) runWithFiles(ctx context.Context, runnerConfig runner.Config) error {
 	watchCtx, stopWatching := context.WithCancel(ctx)
 	snapshots, watchDone := make(chan []filewatch.Snapshot), make(chan struct{})
-	// The annotation is read after the list, so that it is never the older of the two.
+	// Read the annotation after the list, so that it is never the older of the two.
 	watcher := filewatch.Watcher{Files: []string{c.File, c.VersionFile}, Interval: pollInterval, Log: c.log()}
 	go func() {
 		defer close(watchDone)

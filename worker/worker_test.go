@@ -52,7 +52,7 @@ func TestWorkerFollowsItsPool(t *testing.T) {
 	w.awaitVersion(t, 1)
 	w.replaceFile(t, w.config.File, "version: [")
 	programtest.Eventually(t, "it says what is wrong", func() bool {
-		return strings.Contains(w.get(t, "/internal/health"), "the last good list stays")
+		return strings.Contains(w.get(t, "/internal/health"), "keeping the last valid list")
 	})
 	w.awaitVersion(t, 1)
 	w.publish(t, 2, "b", "c")

@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 )
 
-// copySelf puts this program under a name, or into a folder under its own. The file appears complete or not at all,
-// because the other container may look while it is being written.
+// copySelf copies this program to a path, or into a directory under its own name. The file appears complete or not at all, because another
+// container may read it while it is being written.
 func copySelf(destination string) error {
 	executable, err := os.Executable()
 	if err != nil {

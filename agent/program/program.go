@@ -1,5 +1,5 @@
-// Package program is the program swarm-agent: the exec runtime as a process that is the entry point of third-party
-// images. It promises to need nothing from the image, not even a C library or a folder other than the one it lies in.
+// Package program is the program swarm-agent: the exec runtime as a process that is the entry point of third-party images. It needs nothing
+// from the image, not even a C library or a directory other than its own.
 package program
 
 import (

@@ -60,7 +60,7 @@ func TestCopyMakesAProgram(t *testing.T) {
 	}
 }
 
-// startAgent is swarm-agent with a command, as a process of its own, linked to an operator.
+// startAgent starts swarm-agent with a command as a separate process, linked to an operator.
 func startAgent(t *testing.T, command ...string) (*exec.Cmd, *linktest.Operator, string) {
 	t.Helper()
 	return startAgentWith(t, func(process *exec.Cmd) { process.Stderr = t.Output() }, command...)
@@ -106,7 +106,7 @@ func TestProgramDiesWithTheAgent(t *testing.T) {
 	linktest.Eventually(t, "the program is gone", func() bool { return programtest.IsGone(pid) })
 }
 
-// A pod that is deleted gets SIGTERM: the work is handed back and the process ends well.
+// A deleted pod gets SIGTERM: the work is handed back and the process exits with success.
 func TestSIGTERMHandsBack(t *testing.T) {
 	process, operator, _ := startAgent(t, "bash", "-c", `echo 5 >$SWARM_PROGRESS; sleep 1000`)
 	attempt := linktest.Attempt("t", 1)

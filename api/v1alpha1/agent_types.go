@@ -4,7 +4,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// AgentPhase sums up the conditions of an agent.
+// AgentPhase summarizes the conditions of an agent.
 // +kubebuilder:validation:Enum=Pending;Running;Completed;Failed
 type AgentPhase string
 
@@ -14,9 +14,9 @@ const (
 	AgentPending AgentPhase = "Pending"
 	// AgentRunning is linked.
 	AgentRunning AgentPhase = "Running"
-	// AgentCompleted was drained away.
+	// AgentCompleted was drained.
 	AgentCompleted AgentPhase = "Completed"
-	// AgentFailed does not get up.
+	// AgentFailed does not start.
 	AgentFailed AgentPhase = "Failed"
 )
 
@@ -46,25 +46,25 @@ type Agent struct {
 	// Spec says which swarm the agent belongs to and what it offers.
 	Spec AgentSpec `json:"spec"`
 
-	// Status is the agent as the operator found it.
+	// Status is the observed state of the agent.
 	// +optional
 	Status AgentStatus `json:"status,omitempty,omitzero"`
 }
 
 // AgentSpec says which swarm the agent belongs to and what it offers.
 type AgentSpec struct {
-	// SwarmRef names the swarm of the agent. It cannot change.
+	// SwarmRef names the swarm of the agent. It is immutable.
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="swarmRef cannot change: delete this Agent and create one in the other swarm"
 	SwarmRef SwarmReference `json:"swarmRef"`
 
-	// Type is the agent type, as declared in the swarm. It cannot change.
+	// Type is the agent type, as declared in the swarm. It is immutable.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=50
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="type cannot change: delete this Agent and create one of the other type"
 	Type string `json:"type"`
 
-	// Capabilities are what the agent offers to tasks.
+	// Capabilities are the capabilities that the agent offers to tasks.
 	// +kubebuilder:validation:MaxItems=32
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=63
@@ -73,7 +73,7 @@ type AgentSpec struct {
 	// +optional
 	Capabilities []string `json:"capabilities,omitempty"`
 
-	// Slots is how many task attempts the agent runs at once. Default 1.
+	// Slots is how many task attempts the agent runs at once. Defaults to 1.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000
 	// +kubebuilder:default=1
@@ -81,14 +81,14 @@ type AgentSpec struct {
 	Slots int32 `json:"slots,omitempty"`
 }
 
-// AgentStatus is the agent as the operator found it.
+// AgentStatus is the observed state of the agent.
 type AgentStatus struct {
-	// ObservedGeneration is the generation of the spec that this status answers.
+	// ObservedGeneration is the generation of the spec that this status is based on.
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Phase sums up the conditions: Pending, Running, Completed (after it was drained away) or Failed.
+	// Phase summarizes the conditions: Pending, Running, Completed (after it was drained) or Failed.
 	// +optional
 	Phase AgentPhase `json:"phase,omitempty"`
 
@@ -97,31 +97,32 @@ type AgentStatus struct {
 	// +optional
 	PodName string `json:"podName,omitempty"`
 
-	// PodUID tells this pod from earlier ones of the same name.
+	// PodUID is the UID of the pod, which distinguishes it from earlier ones of the same name.
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	PodUID string `json:"podUID,omitempty"`
 
-	// LinkedPodUID is the pod whose agent was linked last. It may be another one than PodUID: a pod that was deleted by force may still run.
+	// LinkedPodUID is the UID of the pod whose agent was linked last. It may differ from PodUID: a pod that was deleted by force may still
+	// run.
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	LinkedPodUID string `json:"linkedPodUID,omitempty"`
 
-	// LinkedProcess is the process of that pod: a container that has restarted, or a second one, has another. It is empty for agents that do
-	// not name their process.
+	// LinkedProcess is the process of that pod: a restarted or a second container has another one. It is empty for agents that do not name
+	// their process.
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	LinkedProcess string `json:"linkedProcess,omitempty"`
 
-	// LeaseSeconds is the longest lease that the agent may have been told: how long it works on without hearing from the operator. It is
-	// raised before a longer lease is told, and lowered after the longer one is over.
+	// LeaseSeconds is the longest lease that the agent may have received: how long it continues to work without hearing from the operator.
+	// It is raised before a longer lease is sent, and lowered after the longer one is over.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=3600
 	// +optional
 	LeaseSeconds int32 `json:"leaseSeconds,omitempty"`
 
-	// Peers are the agents that this one may talk to under the swarm's topology, the first 64 of them. The ConfigMap
-	// of the swarm has the names of all agents, in the order of the topology.
+	// Peers are the agents that this one may talk to in the swarm's topology, at most the first 64. The ConfigMap of the swarm has the
+	// names of all agents, in the order of the topology.
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=63
@@ -129,12 +130,12 @@ type AgentStatus struct {
 	// +optional
 	Peers []string `json:"peers,omitempty"`
 
-	// LastHeartbeat is when the agent was last known to be alive. It is written at most every 30 seconds, and only
-	// while it changes meaning.
+	// LastHeartbeat is when the agent was last known to be alive. It is written at most every 30 seconds, and only when that changes what
+	// it means.
 	// +optional
 	LastHeartbeat *metav1.Time `json:"lastHeartbeat,omitempty"`
 
-	// Workload is what the agent is busy with.
+	// Workload is the current load of the agent.
 	// +optional
 	Workload *AgentWorkload `json:"workload,omitempty"`
 
@@ -146,22 +147,22 @@ type AgentStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// AgentWorkload is what an agent is busy with.
+// AgentWorkload is the current load of an agent.
 type AgentWorkload struct {
-	// Slots is how many attempts the agent has said it can run at once.
+	// Slots is how many attempts the agent reports that it can run at once.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	// +kubebuilder:default=0
 	// +optional
 	Slots int32 `json:"slots"`
 
-	// Running are the attempts on the agent now.
+	// Running are the attempts that run on the agent now.
 	// +kubebuilder:validation:MaxItems=1000
 	// +listType=atomic
 	// +optional
 	Running []RunningAttempt `json:"running,omitempty"`
 
-	// Completed is how many attempts ended well on the agent.
+	// Completed is how many attempts succeeded on the agent.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:default=0
 	// +optional
@@ -174,20 +175,20 @@ type AgentWorkload struct {
 	Failed int64 `json:"failed"`
 }
 
-// RunningAttempt is one try of a task, or of one of its items, on an agent.
+// RunningAttempt is one attempt at a task, or at one of its items, on an agent.
 type RunningAttempt struct {
 	// Task is the name of the Task.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Task string `json:"task"`
 
-	// Item is the number of the item, from 0. Left out for a task without items.
+	// Item is the index of the item, from 0. Absent for a task without items.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=999999
 	// +optional
 	Item *int32 `json:"item,omitempty"`
 
-	// Attempt is the number of the try, from 1.
+	// Attempt is the number of the attempt, from 1.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=2147483647
 	// +optional

@@ -4,22 +4,22 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // Condition types. Every kind has Ready and at most two more.
 const (
-	// ConditionReady is what `kubectl wait` and kstatus look at. On a Task it means finished well.
+	// ConditionReady is the condition for `kubectl wait` and kstatus. On a Task it means that the task has succeeded.
 	ConditionReady = "Ready"
-	// ConditionProgressing is True while a Swarm or Task is on its way to where it should be.
+	// ConditionProgressing is True while a Swarm or Task has not reached its desired state.
 	ConditionProgressing = "Progressing"
-	// ConditionDegraded is True while part of a Swarm or WorkerPool cannot do its work; the rest goes on.
+	// ConditionDegraded is True while a part of a Swarm or WorkerPool cannot do its work; the rest continues.
 	ConditionDegraded = "Degraded"
 	// ConditionLinked is True while an Agent's stream to the operator is up and its lease holds.
 	ConditionLinked = "Linked"
-	// ConditionConverged is True when every touched worker of a pool has acknowledged its part of the revision.
+	// ConditionConverged is True when every affected worker of a pool has acknowledged its part of the revision.
 	ConditionConverged = "Converged"
 )
 
-// Reason is the one-word cause of a condition. The event that goes with the change carries the same word.
+// Reason is the one-word reason of a condition. The event for the change has the same reason.
 type Reason string
 
-// Reasons that say all is well.
+// Reasons of objects without problems.
 const (
 	ReasonAvailable Reason = "Available"
 	ReasonCompleted Reason = "Completed"
@@ -65,7 +65,7 @@ const (
 	ReasonNamespaceLimitReached Reason = "NamespaceLimitReached"
 )
 
-// Reasons why a task failed or was ended.
+// Reasons why a task failed or was stopped.
 const (
 	ReasonPayloadTooLarge      Reason = "PayloadTooLarge"
 	ReasonResultTooLarge       Reason = "ResultTooLarge"
@@ -99,52 +99,52 @@ const (
 	ReasonCaptureFailed    Reason = "CaptureFailed"
 )
 
-// Ready says that the object of this generation does what it should.
+// Ready returns the condition of an object that is in its desired state.
 func Ready(generation int64, reason Reason, message string) metav1.Condition {
 	return newCondition(ConditionReady, metav1.ConditionTrue, generation, reason, message)
 }
 
-// NotReady says that it does not, and why.
+// NotReady returns the condition of an object that is not, with the reason.
 func NotReady(generation int64, reason Reason, message string) metav1.Condition {
 	return newCondition(ConditionReady, metav1.ConditionFalse, generation, reason, message)
 }
 
-// Progressing says what is going on.
+// Progressing returns the condition of an object that has not reached its desired state.
 func Progressing(generation int64, reason Reason, message string) metav1.Condition {
 	return newCondition(ConditionProgressing, metav1.ConditionTrue, generation, reason, message)
 }
 
-// NotProgressing says that nothing is going on any more.
+// NotProgressing returns the condition of an object that has.
 func NotProgressing(generation int64, reason Reason, message string) metav1.Condition {
 	return newCondition(ConditionProgressing, metav1.ConditionFalse, generation, reason, message)
 }
 
-// Degraded says which part cannot do its work, and why.
+// Degraded returns the condition that says which part cannot do its work, and why.
 func Degraded(generation int64, reason Reason, message string) metav1.Condition {
 	return newCondition(ConditionDegraded, metav1.ConditionTrue, generation, reason, message)
 }
 
-// NotDegraded says that every part can do its work.
+// NotDegraded returns the condition that every part can do its work.
 func NotDegraded(generation int64) metav1.Condition {
 	return newCondition(ConditionDegraded, metav1.ConditionFalse, generation, ReasonAvailable, "")
 }
 
-// Linked says that the agent's stream to the operator is up.
+// Linked returns the condition that the agent's stream to the operator is up.
 func Linked(generation int64) metav1.Condition {
 	return newCondition(ConditionLinked, metav1.ConditionTrue, generation, ReasonLinked, "")
 }
 
-// Unlinked says why it is not.
+// Unlinked returns the condition that it is not, with the reason.
 func Unlinked(generation int64, reason Reason, message string) metav1.Condition {
 	return newCondition(ConditionLinked, metav1.ConditionFalse, generation, reason, message)
 }
 
-// Converged says that every touched worker has acknowledged its part of the revision.
+// Converged returns the condition that every affected worker has acknowledged its part of the revision.
 func Converged(generation int64, message string) metav1.Condition {
 	return newCondition(ConditionConverged, metav1.ConditionTrue, generation, ReasonConverged, message)
 }
 
-// Converging says whom the pool is waiting for.
+// Converging returns the condition that says what the pool is waiting for.
 func Converging(generation int64, reason Reason, message string) metav1.Condition {
 	return newCondition(ConditionConverged, metav1.ConditionFalse, generation, reason, message)
 }

@@ -34,17 +34,17 @@ type SecretReference struct {
 	Name string `json:"name"`
 }
 
-// Spread is the wanted split of replicas between spot and on-demand nodes. The on-demand floor is served first; with
-// neither number set nothing is changed.
+// Spread is the desired split of replicas between spot and on-demand nodes. minOnDemand takes precedence; if neither number is set, nothing
+// changes.
 type Spread struct {
-	// MinOnDemand is the number of replicas that always stay on on-demand nodes. Left out: no floor.
+	// MinOnDemand is the number of replicas that always stay on on-demand nodes. Defaults to none.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	// +optional
 	MinOnDemand *int32 `json:"minOnDemand,omitempty"`
 
-	// SpotPercentage is the share of replicas wanted on spot nodes, 0 to 100. Left out: everything above the floor
-	// may be spot.
+	// SpotPercentage is the desired share of replicas on spot nodes, 0 to 100. By default all replicas above minOnDemand may run on spot
+	// nodes.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	// +optional

@@ -12,7 +12,7 @@ var GroupVersion = schema.GroupVersion{Group: "swarm.io", Version: "v1alpha1"}
 var (
 	schemeBuilder = runtime.NewSchemeBuilder(registerKinds)
 
-	// AddToScheme teaches a scheme the kinds of this package.
+	// AddToScheme adds the kinds of this package to a scheme.
 	AddToScheme = schemeBuilder.AddToScheme
 )
 

@@ -18,7 +18,7 @@ type AgentType struct {
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	Type string `json:"type"`
 
-	// Capabilities are what agents of this type offer; a task gets only agents that offer all it asks for.
+	// Capabilities are what agents of this type offer; a task goes only to agents that offer all capabilities that it requires.
 	// +kubebuilder:validation:MaxItems=32
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=63
@@ -27,33 +27,33 @@ type AgentType struct {
 	// +optional
 	Capabilities []string `json:"capabilities,omitempty"`
 
-	// Slots is how many task attempts one agent runs at once. Default 1.
+	// Slots is how many task attempts one agent runs at once. Defaults to 1.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000
 	// +kubebuilder:default=1
 	// +optional
 	Slots int32 `json:"slots,omitempty"`
 
-	// Weight is this type's share of the agents under strategy specialized. Default 1.
+	// Weight is this type's share of the agents with strategy specialized. Defaults to 1.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000
 	// +kubebuilder:default=1
 	// +optional
 	Weight int32 `json:"weight,omitempty"`
 
-	// LeaseSeconds is how long an agent works on without hearing from the operator. Its work moves to another agent no sooner than that after
-	// it was cut off. Work of an agent with a short lease begins anew when the operator changes its leader; status.types says so. Left
-	// out: link.agentLease of the operator's configuration, which is 45 s by default.
+	// LeaseSeconds is how long an agent continues to work without hearing from the operator. Its work moves to another agent no sooner than
+	// that after it was cut off. Work of an agent with a short lease restarts when the leader of the operator changes; status.types warns
+	// about that. Defaults to link.agentLease of the operator's configuration, which is 45 s by default.
 	// +kubebuilder:validation:Minimum=10
 	// +kubebuilder:validation:Maximum=3600
 	// +optional
 	LeaseSeconds int32 `json:"leaseSeconds,omitempty"`
 
-	// Storage gives each agent a volume of its own at /var/lib/swarm. Left out: no volume.
+	// Storage gives each agent its own volume at /var/lib/swarm. Defaults to no volume.
 	// +optional
 	Storage *AgentStorage `json:"storage,omitempty"`
 
-	// Runtime is how tasks reach your code. Left out: the container opens the link itself, with the Go package agent.
+	// Runtime is how tasks reach your code. By default the container opens the link itself, with the Go package agent.
 	// +optional
 	Runtime *AgentRuntime `json:"runtime,omitempty"`
 
@@ -61,7 +61,7 @@ type AgentType struct {
 	Template corev1.PodTemplateSpec `json:"template"`
 }
 
-// StorageRetention is what becomes of agents' volumes when their swarm is deleted.
+// StorageRetention is what happens to the volumes of agents when their swarm is deleted.
 // +kubebuilder:validation:Enum=Retain;Delete
 type StorageRetention string
 
@@ -74,20 +74,19 @@ const (
 // AgentStorage is the volume that each agent of a type gets.
 // +kubebuilder:validation:XValidation:rule="has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)",message="storageClassName cannot change, since a StatefulSet keeps its volume claims: declare a new type"
 type AgentStorage struct {
-	// Size of the volume, for example 1Gi. It cannot change later.
+	// Size of the volume, for example 1Gi. It is immutable.
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).isGreaterThan(quantity('0'))",message="storage size must be above 0: write a size such as 1Gi, or remove storage"
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity(string(oldSelf))) == 0",message="storage size cannot change, since a StatefulSet keeps its volume claims: declare a new type, or resize the claims themselves"
 	Size resource.Quantity `json:"size"`
 
-	// StorageClassName of the volume. Left out: the cluster's default class. It cannot change later.
+	// StorageClassName of the volume. Defaults to the default class of the cluster. It is immutable.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	// +optional
 	StorageClassName *string `json:"storageClassName,omitempty"`
 
-	// Retention is what becomes of the volumes when the swarm is deleted: Retain (default) or Delete. Scaling never
-	// deletes a volume.
+	// Retention is what happens to the volumes when the swarm is deleted: Retain (default) or Delete. Scaling never deletes a volume.
 	// +kubebuilder:default=Retain
 	// +optional
 	Retention StorageRetention `json:"retention,omitempty"`
@@ -115,7 +114,7 @@ type ExecRuntime struct {
 	// +listType=atomic
 	Command []string `json:"command"`
 
-	// GracePeriodSeconds is the time between SIGTERM and SIGKILL when an attempt is cancelled or drained. Default 30.
+	// GracePeriodSeconds is the time between SIGTERM and SIGKILL when an attempt is cancelled or drained. Defaults to 30.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=3600
 	// +kubebuilder:default=30
@@ -130,7 +129,7 @@ type HTTPRuntime struct {
 	// +kubebuilder:validation:Maximum=65535
 	Port int32 `json:"port"`
 
-	// Path that takes the POST. Default /task.
+	// Path of the POST request. Defaults to /task.
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:Pattern=`^/[^\s]*$`
 	// +kubebuilder:default="/task"
@@ -158,7 +157,7 @@ const (
 	SwitchOn  Switch = "On"
 )
 
-// SwarmAutoscaling lets the backlog of tasks set the number of agents.
+// SwarmAutoscaling sets the number of agents by the backlog of tasks.
 // +kubebuilder:validation:XValidation:rule="!has(self.predictive) || self.predictive == 'Off' || (has(self.mode) && self.mode == 'Backlog')",message="predictive On needs a backlog to look at: set autoscaling.mode to Backlog"
 type SwarmAutoscaling struct {
 	// Mode is Off (default) or Backlog. Quote "Off" in YAML, where a bare Off is a boolean.
@@ -166,21 +165,21 @@ type SwarmAutoscaling struct {
 	// +optional
 	Mode AutoscalingMode `json:"mode,omitempty"`
 
-	// TargetBacklogPerAgent is how many waiting attempts one agent may have before another agent is added. Default 5.
+	// TargetBacklogPerAgent is how many waiting attempts one agent may have before another agent is added. Defaults to 5.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10000
 	// +kubebuilder:default=5
 	// +optional
 	TargetBacklogPerAgent int32 `json:"targetBacklogPerAgent,omitempty"`
 
-	// ScaleDownAfterSeconds is how long agents must have been too many before some are removed. Default 300.
+	// ScaleDownAfterSeconds is how long there must have been too many agents before some are removed. Defaults to 300.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=86400
 	// +kubebuilder:default=300
 	// +optional
 	ScaleDownAfterSeconds *int32 `json:"scaleDownAfterSeconds,omitempty"`
 
-	// Predictive adds agents ahead of a backlog that its history foretells: Off (default) or On. Quote both in YAML.
+	// Predictive adds agents ahead of a backlog that the history predicts: Off (default) or On. Quote both in YAML.
 	// +kubebuilder:default="Off"
 	// +optional
 	Predictive Switch `json:"predictive,omitempty"`
@@ -188,21 +187,22 @@ type SwarmAutoscaling struct {
 
 // TaskLimits limits the tasks of a swarm.
 type TaskLimits struct {
-	// FinishedLimit is how many finished tasks are kept; the oldest go first. Tasks that a finalizer protects do not count. Default 1000.
+	// FinishedLimit is how many finished tasks are kept; the oldest are deleted first. Tasks that a finalizer protects do not count.
+	// Defaults to 1000.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100000
 	// +kubebuilder:default=1000
 	// +optional
 	FinishedLimit *int32 `json:"finishedLimit,omitempty"`
 
-	// TTLSecondsAfterFinished is how long a finished task is kept unless it says otherwise itself. Default 3600.
+	// TTLSecondsAfterFinished is how long a finished task is kept unless the task sets its own value. Defaults to 3600.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=31536000
 	// +kubebuilder:default=3600
 	// +optional
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
 
-	// MaxInFlightPerTenant is how many attempts of one tenant run at once. Default 0: no limit.
+	// MaxInFlightPerTenant is how many attempts of one tenant run at once. Defaults to 0, which means no limit.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000000
 	// +kubebuilder:default=0
@@ -226,7 +226,7 @@ type AgentTypeStatus struct {
 	// +kubebuilder:validation:MaxLength=50
 	Type string `json:"type"`
 
-	// Desired is how many agents of the type there should be.
+	// Desired is the desired number of agents of the type.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	// +kubebuilder:default=0
@@ -240,13 +240,13 @@ type AgentTypeStatus struct {
 	// +optional
 	Ready int32 `json:"ready"`
 
-	// Message is what to know about the type, such as that its lease is shorter than a change of the operator's leader takes.
+	// Message contains warnings about the type, for example that its lease is too short to survive a change of the operator's leader.
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Message string `json:"message,omitempty"`
 }
 
-// TaskCounts counts tasks by what has become of them.
+// TaskCounts counts tasks by state.
 type TaskCounts struct {
 	// Pending tasks wait for a slot, a dependency or a retry.
 	// +kubebuilder:validation:Minimum=0
@@ -262,7 +262,7 @@ type TaskCounts struct {
 	// +optional
 	Running int32 `json:"running"`
 
-	// Completed tasks finished well.
+	// Completed tasks have succeeded.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2147483647
 	// +kubebuilder:default=0

@@ -16,7 +16,7 @@ const (
 	TopologyStar         Topology = "star"
 )
 
-// SwarmStrategy decides how many agents each type gets and which fitting agent takes a task.
+// SwarmStrategy decides how many agents each type gets and which matching agent gets a task.
 // +kubebuilder:validation:Enum=balanced;specialized;adaptive
 type SwarmStrategy string
 
@@ -27,7 +27,7 @@ const (
 	SwarmAdaptive    SwarmStrategy = "adaptive"
 )
 
-// SwarmMode is what a swarm is told to do with its agents and its queue.
+// SwarmMode is what a swarm does with its agents and its queue.
 // +kubebuilder:validation:Enum=Running;Paused;Draining;Suspended
 type SwarmMode string
 
@@ -43,7 +43,7 @@ const (
 	SwarmSuspended SwarmMode = "Suspended"
 )
 
-// SwarmPhase sums up the conditions of a swarm.
+// SwarmPhase summarizes the conditions of a swarm.
 // +kubebuilder:validation:Enum=Initializing;Running;Terminating
 type SwarmPhase string
 
@@ -77,49 +77,49 @@ type Swarm struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is the swarm as it should be.
+	// Spec is the desired state of the swarm.
 	Spec SwarmSpec `json:"spec"`
 
-	// Status is the swarm as the operator found it.
+	// Status is the observed state of the swarm.
 	// +optional
 	Status SwarmStatus `json:"status,omitempty,omitzero"`
 }
 
-// SwarmSpec is the swarm as it should be.
+// SwarmSpec is the desired state of the swarm.
 // +kubebuilder:validation:XValidation:rule="self.minAgents <= self.maxAgents",message="minAgents is above maxAgents: lower minAgents or raise maxAgents"
 // +kubebuilder:validation:XValidation:rule="self.topology != 'ring' || self.maxAgents >= 3",message="ring needs maxAgents of 3 or more: raise maxAgents or choose mesh"
 // +kubebuilder:validation:XValidation:rule="self.topology != 'star' || self.maxAgents >= 2",message="star needs maxAgents of 2 or more: raise maxAgents or choose mesh"
 // +kubebuilder:validation:XValidation:rule="self.topology != 'hierarchical' || self.maxAgents >= 2",message="hierarchical needs maxAgents of 2 or more: raise maxAgents or choose mesh"
 // +kubebuilder:validation:XValidation:rule="!has(self.dataSource) || (has(oldSelf.dataSource) && self.dataSource.snapshot == oldSelf.dataSource.snapshot)",message="dataSource counts only when a swarm is created: remove it, or create a new Swarm from that snapshot"
 type SwarmSpec struct {
-	// Topology is the shape of the graph along which agents talk to each other. Default mesh: everybody with
-	// everybody. ring needs maxAgents of 3 or more, star and hierarchical 2 or more.
+	// Topology is the shape of the graph along which agents talk to each other. Defaults to mesh: each agent talks to all others. ring
+	// needs maxAgents of 3 or more, star and hierarchical 2 or more.
 	// +kubebuilder:default=mesh
 	// +optional
 	Topology Topology `json:"topology,omitempty"`
 
-	// Strategy decides how many agents each type gets and which fitting agent takes a task. Default balanced: types
-	// differ by at most one agent. specialized follows the weights, adaptive follows the demand.
+	// Strategy decides how many agents each type gets and which matching agent gets a task. Defaults to balanced: types differ by at most
+	// one agent. specialized follows the weights, adaptive follows the demand.
 	// +kubebuilder:default=balanced
 	// +optional
 	Strategy SwarmStrategy `json:"strategy,omitempty"`
 
-	// MinAgents is the number of agents below which the swarm is never scaled. Default 1.
+	// MinAgents is the number of agents below which the swarm is never scaled. Defaults to 1.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	// +kubebuilder:default=1
 	// +optional
 	MinAgents *int32 `json:"minAgents,omitempty"`
 
-	// MaxAgents is the number of agents above which the swarm is never scaled, 1 to 1000. Default 10.
+	// MaxAgents is the number of agents above which the swarm is never scaled, 1 to 1000. Defaults to 10.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000
 	// +kubebuilder:default=10
 	// +optional
 	MaxAgents int32 `json:"maxAgents,omitempty"`
 
-	// Replicas is the wanted number of agents of all types together, kept between minAgents and maxAgents. Default 1.
-	// `kubectl scale` and the HorizontalPodAutoscaler write it.
+	// Replicas is the desired number of agents of all types together, kept between minAgents and maxAgents. Defaults to 1. `kubectl scale`
+	// and the HorizontalPodAutoscaler write it.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	// +kubebuilder:default=1
@@ -133,13 +133,13 @@ type SwarmSpec struct {
 	// +listMapKey=type
 	Agents []AgentType `json:"agents"`
 
-	// Mode is what the swarm does with its agents and its queue. Default Running. Paused dispatches nothing new,
-	// Draining finishes what runs and then idles, Suspended removes the pods and keeps their volumes.
+	// Mode is what the swarm does with its agents and its queue. Defaults to Running. Paused dispatches nothing new, Draining finishes what
+	// runs and then idles, Suspended removes the pods and keeps their volumes.
 	// +kubebuilder:default=Running
 	// +optional
 	Mode SwarmMode `json:"mode,omitempty"`
 
-	// Autoscaling lets the backlog of tasks set the number of agents. Off by default.
+	// Autoscaling sets the number of agents by the backlog of tasks. Off by default.
 	// +kubebuilder:default={}
 	// +optional
 	Autoscaling SwarmAutoscaling `json:"autoscaling,omitempty,omitzero"`
@@ -149,23 +149,23 @@ type SwarmSpec struct {
 	// +optional
 	Tasks TaskLimits `json:"tasks,omitempty,omitzero"`
 
-	// Spread is the wanted split of the agents between spot and on-demand nodes. Left out: agents run anywhere.
+	// Spread is the desired split of the agents between spot and on-demand nodes. By default agents run on any node.
 	// +optional
 	Spread *Spread `json:"spread,omitempty"`
 
-	// DataSource is the snapshot from which a new swarm starts. It counts only at creation.
+	// DataSource is the snapshot from which a new swarm starts. It is used only at creation.
 	// +optional
 	DataSource *SwarmDataSource `json:"dataSource,omitempty"`
 }
 
-// SwarmStatus is the swarm as the operator found it.
+// SwarmStatus is the observed state of the swarm.
 type SwarmStatus struct {
-	// ObservedGeneration is the generation of the spec that this status answers.
+	// ObservedGeneration is the generation of the spec that this status is based on.
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Phase sums up the conditions: Initializing, Running or Terminating.
+	// Phase summarizes the conditions: Initializing, Running or Terminating.
 	// +optional
 	Phase SwarmPhase `json:"phase,omitempty"`
 
@@ -187,7 +187,7 @@ type SwarmStatus struct {
 	// +optional
 	ReadyAgents int32 `json:"readyAgents,omitempty"`
 
-	// Selector finds the pods of the swarm, as the scale subresource wants it.
+	// Selector selects the pods of the swarm, in the format of the scale subresource.
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Selector string `json:"selector,omitempty"`
@@ -204,12 +204,12 @@ type SwarmStatus struct {
 	// +optional
 	Types []AgentTypeStatus `json:"types,omitempty"`
 
-	// Tasks counts the tasks of the swarm by what has become of them.
+	// Tasks counts the tasks of the swarm by state.
 	// +optional
 	Tasks *TaskCounts `json:"tasks,omitempty"`
 
-	// Epoch is the highest epoch given out in this swarm: the operator's term in the upper 32 bits, a sequence in the
-	// lower. It never decreases, except from one that no operator has given out.
+	// Epoch is the highest epoch issued in this swarm: the operator's term in the upper 32 bits, a sequence number in the lower. It never
+	// decreases, except from one that no operator has issued.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=6917529027641081856
 	// +kubebuilder:validation:XValidation:rule="self >= oldSelf || oldSelf >= 4611686022722355200",message="epoch never decreases: read the stored epoch and go on from there"

@@ -4,7 +4,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// SnapshotPhase sums up the conditions of a snapshot.
+// SnapshotPhase summarizes the conditions of a snapshot.
 // +kubebuilder:validation:Enum=Pending;Capturing;Ready;Failed
 type SnapshotPhase string
 
@@ -50,12 +50,12 @@ type SwarmSnapshot struct {
 // SwarmSnapshotSpec says what to capture, when, and where to.
 // +kubebuilder:validation:XValidation:rule="has(self.schedule) == has(oldSelf.schedule)",message="a single snapshot cannot become a schedule, nor the other way round: create a new SwarmSnapshot"
 type SwarmSnapshotSpec struct {
-	// SwarmRef names the swarm to capture. It cannot change.
+	// SwarmRef names the swarm to capture. It is immutable.
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="swarmRef cannot change: create a new SwarmSnapshot for the other swarm"
 	SwarmRef SwarmReference `json:"swarmRef"`
 
-	// Schedule captures again and again: minute, hour, day of month, month and day of week, in UTC, or one of @hourly,
-	// @daily, @weekly, @monthly and @yearly. Left out: once, now.
+	// Schedule captures repeatedly: minute, hour, day of month, month and day of week, in UTC, or one of @hourly, @daily, @weekly, @monthly
+	// and @yearly. By default one snapshot is captured immediately.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=100
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(@(hourly|daily|weekly|monthly|yearly)|[^ ]+( [^ ]+){4})$')",message="schedule needs five fields with one space between them (minute hour day month weekday), such as '0 3 * * *', or one of @hourly, @daily, @weekly, @monthly, @yearly"
@@ -67,41 +67,41 @@ type SwarmSnapshotSpec struct {
 	// +optional
 	Schedule string `json:"schedule,omitempty"`
 
-	// Keep is how many snapshots of a schedule are kept; the oldest go first. Default 7.
+	// Keep is how many snapshots of a schedule are kept; the oldest are deleted first. Defaults to 7.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000
 	// +kubebuilder:default=7
 	// +optional
 	Keep int32 `json:"keep,omitempty"`
 
-	// Storage is where the parts are kept: exactly one of its fields. Default configMap. It cannot change, since the
-	// parts are found only there.
+	// Storage is where the parts are stored: exactly one of its fields. Defaults to configMap. It is immutable, since the parts are found
+	// only there.
 	// +kubebuilder:default={configMap: {}}
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="storage cannot change: create a new SwarmSnapshot"
 	// +optional
 	Storage SnapshotStorage `json:"storage,omitempty,omitzero"`
 }
 
-// SnapshotStorage is where the parts of a snapshot are kept: exactly one of its fields.
+// SnapshotStorage is where the parts of a snapshot are stored: exactly one of its fields.
 // +kubebuilder:validation:XValidation:rule="(has(self.configMap) ? 1 : 0) + (has(self.pvc) ? 1 : 0) + (has(self.s3) ? 1 : 0) == 1",message="storage needs exactly one of configMap, pvc and s3: keep the one where the snapshot should lie"
 type SnapshotStorage struct {
-	// ConfigMap keeps the parts in ConfigMaps in the same namespace; for small swarms.
+	// ConfigMap stores the parts in ConfigMaps in the same namespace; for small swarms.
 	// +optional
 	ConfigMap *ConfigMapStorage `json:"configMap,omitempty"`
 
-	// PVC keeps the parts on a volume.
+	// PVC stores the parts on a volume.
 	// +optional
 	PVC *PVCStorage `json:"pvc,omitempty"`
 
-	// S3 keeps the parts in an object store that speaks S3.
+	// S3 stores the parts in an object store with the S3 API.
 	// +optional
 	S3 *S3Storage `json:"s3,omitempty"`
 }
 
-// ConfigMapStorage keeps parts in ConfigMaps named after the snapshot. It has no settings.
+// ConfigMapStorage stores parts in ConfigMaps named after the snapshot. It has no settings.
 type ConfigMapStorage struct{}
 
-// PVCStorage keeps parts on a volume.
+// PVCStorage stores parts on a volume.
 type PVCStorage struct {
 	// ClaimName of a PersistentVolumeClaim in the same namespace.
 	// +kubebuilder:validation:MinLength=1
@@ -109,14 +109,14 @@ type PVCStorage struct {
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	ClaimName string `json:"claimName"`
 
-	// Path of a folder on the volume, relative to its root. Left out: the root.
+	// Path of a directory on the volume, relative to its root. Defaults to the root.
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:XValidation:rule="!self.startsWith('/') && !self.split('/').exists(part, part == '..')",message="path is relative to the volume's root: write it without a leading / and without .."
 	// +optional
 	Path string `json:"path,omitempty"`
 }
 
-// S3Storage keeps parts in an object store that speaks S3.
+// S3Storage stores parts in an object store with the S3 API.
 type S3Storage struct {
 	// Bucket that holds the parts.
 	// +kubebuilder:validation:MinLength=3
@@ -124,19 +124,19 @@ type S3Storage struct {
 	// +kubebuilder:validation:Pattern=`^[a-z0-9][-.a-z0-9]*[a-z0-9]$`
 	Bucket string `json:"bucket"`
 
-	// Prefix of the parts' keys. Left out: none.
+	// Prefix of the parts' keys. Defaults to none.
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:Pattern=`^[-!_.*'()/a-zA-Z0-9]*$`
 	// +optional
 	Prefix string `json:"prefix,omitempty"`
 
-	// Endpoint is the address of the store, with http:// or https://. Left out: that of the region.
+	// Endpoint is the address of the store, with http:// or https://. Defaults to the address of the region.
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:Pattern=`^https?://[^\s/]+/?$`
 	// +optional
 	Endpoint string `json:"endpoint,omitempty"`
 
-	// Region of the bucket. Left out: us-east-1, which stores other than Amazon's ignore.
+	// Region of the bucket. Defaults to us-east-1, which stores other than Amazon's ignore.
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	// +optional
@@ -149,20 +149,20 @@ type S3Storage struct {
 // SwarmSnapshotStatus is what was captured.
 // +kubebuilder:validation:XValidation:rule="!has(self.phase) || self.phase != 'Ready' || has(self.manifest)",message="a snapshot is Ready only with its manifest: write the manifest in the same update"
 type SwarmSnapshotStatus struct {
-	// ObservedGeneration is the generation of the spec that this status answers.
+	// ObservedGeneration is the generation of the spec that this status is based on.
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Phase sums up the conditions: Pending, Capturing, Ready or Failed.
+	// Phase summarizes the conditions: Pending, Capturing, Ready or Failed.
 	// +optional
 	Phase SnapshotPhase `json:"phase,omitempty"`
 
-	// Manifest sums up the parts. It is committed last, so that a snapshot that has one is whole.
+	// Manifest summarizes the parts. It is written last, so that a snapshot that has one is complete.
 	// +optional
 	Manifest *SnapshotManifest `json:"manifest,omitempty"`
 
-	// Conditions hold Ready.
+	// Conditions are Ready.
 	// +kubebuilder:validation:MaxItems=8
 	// +listType=map
 	// +listMapKey=type
@@ -170,7 +170,7 @@ type SwarmSnapshotStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// SnapshotManifest sums up the parts of a snapshot.
+// SnapshotManifest summarizes the parts of a snapshot.
 type SnapshotManifest struct {
 	// Digest of the manifest, which holds a digest for every part.
 	// +kubebuilder:validation:MaxLength=71

@@ -12,14 +12,13 @@ type PayloadSource struct {
 
 // TaskItems are the items of an array task, from exactly one source.
 //
-// The elements of list may be any JSON, which leaves list without a type and so out of sight of CEL: the rules count
-// the fields instead of naming it.
+// The elements of list may be any JSON, so list has no type and CEL cannot see it: the rules count the fields instead of naming it.
 //
 // +kubebuilder:validation:XValidation:rule="size(dyn(self)) == 1",message="items needs exactly one of count, list and configMapKeyRef: keep the one that describes the items"
 // +kubebuilder:validation:XValidation:rule="has(self.count) == has(oldSelf.count) && (!has(self.count) || self.count == oldSelf.count)",message="items.count cannot change: create a new Task"
 // +kubebuilder:validation:XValidation:rule="has(self.configMapKeyRef) == has(oldSelf.configMapKeyRef) && (!has(self.configMapKeyRef) || self.configMapKeyRef == oldSelf.configMapKeyRef)",message="items.configMapKeyRef cannot change: create a new Task"
 type TaskItems struct {
-	// Count is the number of items; each gets its number, from 0, and the same payload.
+	// Count is the number of items; each gets its index, from 0, and the same payload.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000000
 	// +optional
@@ -46,31 +45,31 @@ type TaskDependency struct {
 	Task string `json:"task"`
 }
 
-// TaskRetry is what happens after a failed attempt. The loss of an agent is no failure of the task and costs no retry.
+// TaskRetry is what happens after a failed attempt. The loss of an agent is not a failure of the task and costs no retry.
 // +kubebuilder:validation:XValidation:rule="!has(self.initialSeconds) || !has(self.maxSeconds) || self.initialSeconds <= self.maxSeconds",message="retry.initialSeconds is above retry.maxSeconds: lower initialSeconds or raise maxSeconds"
 type TaskRetry struct {
-	// Limit is how many times a failed attempt is tried again. Default 3, 0 means never.
+	// Limit is how many times a failed attempt is retried. Defaults to 3, 0 means never.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	// +kubebuilder:default=3
 	// +optional
 	Limit *int32 `json:"limit,omitempty"`
 
-	// InitialSeconds is the wait before the first retry. Default 1.
+	// InitialSeconds is the delay before the first retry. Defaults to 1.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=86400
 	// +kubebuilder:default=1
 	// +optional
 	InitialSeconds int32 `json:"initialSeconds,omitempty"`
 
-	// Factor by which the wait grows with every retry. Default 2.
+	// Factor by which the delay grows with every retry. Defaults to 2.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10
 	// +kubebuilder:default=2
 	// +optional
 	Factor int32 `json:"factor,omitempty"`
 
-	// MaxSeconds is the longest wait. Default 60.
+	// MaxSeconds is the longest delay. Defaults to 60.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=86400
 	// +kubebuilder:default=60
@@ -92,7 +91,7 @@ type TaskRetry struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.totalSeconds) || !has(self.runSeconds) || self.runSeconds <= self.totalSeconds",message="timeouts.runSeconds is above totalSeconds and would never count: lower runSeconds or raise totalSeconds"
 // +kubebuilder:validation:XValidation:rule="!has(self.runSeconds) || !has(self.heartbeatSeconds) || self.heartbeatSeconds <= self.runSeconds",message="timeouts.heartbeatSeconds is above runSeconds and would never count: lower heartbeatSeconds or raise runSeconds"
 type TaskTimeouts struct {
-	// QueueSeconds is the longest wait for a first attempt.
+	// QueueSeconds is the longest wait for the first attempt.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=31536000
 	// +optional
@@ -104,13 +103,13 @@ type TaskTimeouts struct {
 	// +optional
 	RunSeconds int32 `json:"runSeconds,omitempty"`
 
-	// TotalSeconds is the longest time from creation to the end, with all waits and retries.
+	// TotalSeconds is the longest time from creation to the end, including all waits and retries.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=31536000
 	// +optional
 	TotalSeconds int32 `json:"totalSeconds,omitempty"`
 
-	// HeartbeatSeconds is the longest silence of your code: an attempt that reports no progress this long is ended.
+	// HeartbeatSeconds is the longest time without a progress report of your code. After that the attempt is ended.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=31536000
 	// +optional

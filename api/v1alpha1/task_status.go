@@ -5,7 +5,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TaskPhase is how far a task has come. The last three are final.
+// TaskPhase is the phase of a task. The last three are final.
 // +kubebuilder:validation:Enum=Pending;Running;Completed;Failed;Cancelled
 type TaskPhase string
 
@@ -18,35 +18,35 @@ const (
 	TaskCancelled TaskPhase = "Cancelled"
 )
 
-// Final says whether the phase can never change again.
+// Final reports whether the phase can never change again.
 func (p TaskPhase) Final() bool {
 	return p == TaskCompleted || p == TaskFailed || p == TaskCancelled
 }
 
-// TaskStatus is what has become of the work.
+// TaskStatus is the observed state of the task.
 // +kubebuilder:validation:XValidation:rule="(has(self.progress) && self.progress == 100) == (has(self.phase) && self.phase == 'Completed')",message="progress is 100 exactly when the phase is Completed: set both or neither"
 type TaskStatus struct {
-	// ObservedGeneration is the generation of the spec that this status answers.
+	// ObservedGeneration is the generation of the spec that this status is based on.
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Phase is how far the task has come. Completed, Failed and Cancelled are final.
+	// Phase is the phase of the task. Completed, Failed and Cancelled are final.
 	// +optional
 	Phase TaskPhase `json:"phase,omitempty"`
 
-	// Reason is one word for why the task waits or failed.
+	// Reason is the one-word reason why the task waits or failed.
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:validation:Pattern=`^([A-Za-z]([A-Za-z0-9_]*[A-Za-z0-9])?)?$`
 	// +optional
 	Reason string `json:"reason,omitempty"`
 
-	// Message is the reason as a sentence.
+	// Message describes the reason in a sentence.
 	// +kubebuilder:validation:MaxLength=4096
 	// +optional
 	Message string `json:"message,omitempty"`
 
-	// Progress from 0 to 100. It never goes back within an attempt and is 100 exactly when the phase is Completed.
+	// Progress from 0 to 100. It never decreases within an attempt and is 100 exactly when the phase is Completed.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	// +optional
@@ -64,20 +64,19 @@ type TaskStatus struct {
 	// +optional
 	ActiveAttempts int32 `json:"activeAttempts,omitempty"`
 
-	// Attempt is the number of the latest try, from 1.
+	// Attempt is the number of the latest attempt, from 1.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2147483647
 	// +optional
 	Attempt int32 `json:"attempt,omitempty"`
 
-	// Epoch is the epoch of the latest assignment; what comes with an older one is refused. It never decreases and is
-	// never removed.
+	// Epoch is the epoch of the latest assignment; messages with an older one are refused. It never decreases and is never removed.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=6917529027641081856
 	// +optional
 	Epoch int64 `json:"epoch,omitempty"`
 
-	// Retries is how many failed attempts were tried again.
+	// Retries is how many failed attempts were retried.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2147483647
 	// +optional
@@ -104,7 +103,7 @@ type TaskStatus struct {
 	// +optional
 	Result *apiextensionsv1.JSON `json:"result,omitempty"`
 
-	// ResultRef says where a larger result lies.
+	// ResultRef says where a larger result is stored.
 	// +optional
 	ResultRef *ResultReference `json:"resultRef,omitempty"`
 
@@ -116,11 +115,11 @@ type TaskStatus struct {
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
 
-	// NextRetryTime is when the task is tried again.
+	// NextRetryTime is when the task is retried.
 	// +optional
 	NextRetryTime *metav1.Time `json:"nextRetryTime,omitempty"`
 
-	// Conditions are Ready, which means finished well, and Progressing.
+	// Conditions are Ready, which means that the task has succeeded, and Progressing.
 	// +kubebuilder:validation:MaxItems=8
 	// +listType=map
 	// +listMapKey=type
@@ -135,13 +134,13 @@ type AssignedAgent struct {
 	// +kubebuilder:validation:MaxLength=63
 	Name string `json:"name"`
 
-	// Item is the number of the item, from 0. Left out for a task without items.
+	// Item is the index of the item, from 0. Absent for a task without items.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=999999
 	// +optional
 	Item *int32 `json:"item,omitempty"`
 
-	// Attempt is the number of the try, from 1.
+	// Attempt is the number of the attempt, from 1.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=2147483647
 	// +optional
@@ -157,18 +156,19 @@ type AssignedAgent struct {
 	// +optional
 	Since *metav1.Time `json:"since,omitempty"`
 
-	// PodUID is the pod of the process that was given the attempt.
+	// PodUID is the UID of the pod of the process that was given the attempt.
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	PodUID string `json:"podUID,omitempty"`
 
 	// Process is the run of the agent's program that was given the attempt. A container status that names it in its termination message
-	// proves that the attempt has ended, also to the next leader of the operator.
+	// proves that the attempt has ended, to later leaders of the operator as well.
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	Process string `json:"process,omitempty"`
 
-	// LeaseSeconds is the longest lease that the agent may have been told. Without a proof the attempt is waited for this long.
+	// LeaseSeconds is the longest lease that the agent may have received. Without a proof of its end the operator waits this long for the
+	// attempt.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=3600
 	// +optional
@@ -184,7 +184,7 @@ type TaskItemsStatus struct {
 	// +optional
 	Total int32 `json:"total"`
 
-	// Completed items finished well.
+	// Completed items have succeeded.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000000
 	// +kubebuilder:default=0
@@ -205,14 +205,14 @@ type TaskItemsStatus struct {
 	// +optional
 	Running int32 `json:"running"`
 
-	// CompletedRanges are the numbers of the completed items, such as "0-311,400".
+	// CompletedRanges are the indexes of the completed items, such as "0-311,400".
 	// +kubebuilder:validation:MaxLength=262144
 	// +kubebuilder:validation:Pattern=`^([0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*)?$`
 	// +optional
 	CompletedRanges string `json:"completedRanges,omitempty"`
 }
 
-// ResultReference says where a result lies that is too large to be kept inline.
+// ResultReference says where a result is stored that is too large for the status.
 type ResultReference struct {
 	// ConfigMap is the name of the ConfigMap that holds the result, in the same namespace.
 	// +kubebuilder:validation:MinLength=1

@@ -5,7 +5,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TaskPriority is the class in which a task waits.
+// TaskPriority is the priority class of a waiting task.
 // +kubebuilder:validation:Enum=low;medium;high;critical
 type TaskPriority string
 
@@ -17,7 +17,7 @@ const (
 	PriorityCritical TaskPriority = "critical"
 )
 
-// TaskStrategy is how the items of a task are spread over time.
+// TaskStrategy is how the items of a task are run over time.
 // +kubebuilder:validation:Enum=parallel;sequential;adaptive
 type TaskStrategy string
 
@@ -41,11 +41,11 @@ const (
 	PreemptLowerPriority TaskPreemption = "LowerPriority"
 )
 
-// TaskDesire is what the user wants to happen to a task.
+// TaskDesire is the state that the user requests for a task.
 // +kubebuilder:validation:Enum=Run;Suspended;Cancelled
 type TaskDesire string
 
-// The desires.
+// The states that users can request.
 const (
 	TaskRun     TaskDesire = "Run"
 	TaskSuspend TaskDesire = "Suspended"
@@ -54,8 +54,8 @@ const (
 
 // Task is finite work for a swarm: one piece, or an array of items.
 //
-// The two rules about status stand at the root because a rule further down is not asked when its part is removed:
-// here they refuse a wiped status as well as a changed one.
+// The two rules about status are at the root, because a rule further down is not evaluated when its part is removed: here they refuse a
+// wiped status as well as a changed one.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=tasks,shortName=tk,categories=swarm-io
@@ -79,18 +79,18 @@ type Task struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is the work, who may do it and how.
+	// Spec is the work, which agents may do it, and how.
 	Spec TaskSpec `json:"spec"`
 
-	// Status is what has become of the work.
+	// Status is the observed state of the task.
 	// +optional
 	Status TaskStatus `json:"status,omitempty,omitzero"`
 }
 
-// TaskSpec is the work, who may do it and how.
+// TaskSpec is the work, which agents may do it, and how.
 //
-// What the work *is* (payload, items, dependencies, strategy, tenant) is fixed at creation, since attempts may have
-// seen it already. What only steers the next attempt may change at any time.
+// Fields that define the work (payload, items, dependencies, strategy, tenant) are immutable, since attempts may already have used them.
+// Fields that only affect the next attempt can change at any time.
 //
 // +kubebuilder:validation:XValidation:rule="!(has(self.payload) && has(self.payloadFrom))",message="payload and payloadFrom exclude each other: keep one of them"
 // +kubebuilder:validation:XValidation:rule="!has(self.minParallel) || has(self.items)",message="minParallel counts items: add items or remove minParallel"
@@ -103,23 +103,23 @@ type Task struct {
 // +kubebuilder:validation:XValidation:rule="has(self.dependsOn) == has(oldSelf.dependsOn) && (!has(self.dependsOn) || self.dependsOn == oldSelf.dependsOn)",message="dependsOn cannot change: create a new Task"
 // +kubebuilder:validation:XValidation:rule="has(self.tenant) == has(oldSelf.tenant) && (!has(self.tenant) || self.tenant == oldSelf.tenant)",message="tenant cannot change: create a new Task"
 type TaskSpec struct {
-	// SwarmRef names the swarm that does the work. It cannot change.
+	// SwarmRef names the swarm that does the work. It is immutable.
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="swarmRef cannot change: create a new Task for the other swarm"
 	SwarmRef SwarmReference `json:"swarmRef"`
 
-	// Priority is the class in which the task waits: low, medium (default), high or critical.
+	// Priority is the priority class of the waiting task: low, medium (default), high or critical.
 	// +kubebuilder:default=medium
 	// +optional
 	Priority TaskPriority `json:"priority,omitempty"`
 
-	// Strategy is how items are spread over time. Default parallel: up to parallelism at once. sequential runs one at
-	// a time in order; adaptive starts with one, doubles on success and halves on failure. It cannot change.
+	// Strategy is how items are run over time. Defaults to parallel: up to parallelism at once. sequential runs one at a time in order;
+	// adaptive starts with one, doubles on success and halves on failure. It is immutable.
 	// +kubebuilder:default=parallel
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="strategy cannot change: create a new Task"
 	// +optional
 	Strategy TaskStrategy `json:"strategy,omitempty"`
 
-	// AgentType restricts the task to agents of one type. Left out: any type.
+	// AgentType restricts the task to agents of one type. Defaults to any type.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=50
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
@@ -135,43 +135,42 @@ type TaskSpec struct {
 	// +optional
 	Capabilities []string `json:"capabilities,omitempty"`
 
-	// Tenant is the key of fair queueing. Left out: the namespace. It cannot change.
+	// Tenant is the key of fair queueing. Defaults to the namespace. It is immutable.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-zA-Z0-9]([-._a-zA-Z0-9]*[a-zA-Z0-9])?$`
 	// +optional
 	Tenant string `json:"tenant,omitempty"`
 
-	// Payload is any JSON object, handed to your code as it is. Up to 8 KiB; a larger one fails the task with reason
-	// PayloadTooLarge, and belongs in a ConfigMap named by payloadFrom. It cannot change.
+	// Payload is any JSON object, passed to your code unchanged. The limit is 8 KiB; a larger one fails the task with reason
+	// PayloadTooLarge, and belongs in a ConfigMap named by payloadFrom. It is immutable.
 	// +kubebuilder:validation:Type=object
 	// +kubebuilder:validation:MaxProperties=2048
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +optional
 	Payload *apiextensionsv1.JSON `json:"payload,omitempty"`
 
-	// PayloadFrom takes the payload from elsewhere. It cannot change.
+	// PayloadFrom takes the payload from another object. It is immutable.
 	// +optional
 	PayloadFrom *PayloadSource `json:"payloadFrom,omitempty"`
 
-	// Items make this an array task of up to 1,000,000 items. They cannot change.
+	// Items make this an array task of up to 1,000,000 items. They are immutable.
 	// +optional
 	Items *TaskItems `json:"items,omitempty"`
 
-	// Parallelism is how many items run at once. Left out: as many as there are free slots.
+	// Parallelism is how many items run at once. Defaults to the number of free slots.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000000
 	// +optional
 	Parallelism int32 `json:"parallelism,omitempty"`
 
-	// MinParallel makes the task a gang: it starts only when this many items can start together. Left out: no gang.
+	// MinParallel enables gang scheduling: the task starts only when this many items can start together. Off by default.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000000
 	// +optional
 	MinParallel int32 `json:"minParallel,omitempty"`
 
-	// DependsOn are tasks of the same swarm that must complete first; their results reach the payload. They cannot
-	// change.
+	// DependsOn are tasks of the same swarm that must complete first; their results are added to the payload. They are immutable.
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=map
 	// +listMapKey=task
@@ -183,7 +182,7 @@ type TaskSpec struct {
 	// +optional
 	Retry TaskRetry `json:"retry,omitempty,omitzero"`
 
-	// Timeouts end a task that takes too long. Left out: it may take any time.
+	// Timeouts end a task that takes too long. By default there is no limit.
 	// +optional
 	Timeouts *TaskTimeouts `json:"timeouts,omitempty"`
 
@@ -192,13 +191,13 @@ type TaskSpec struct {
 	// +optional
 	Preemption TaskPreemption `json:"preemption,omitempty"`
 
-	// TTLSecondsAfterFinished is how long the task is kept once finished. Left out: as long as its swarm says.
+	// TTLSecondsAfterFinished is how long the task is kept once finished. Defaults to the setting of its swarm.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=31536000
 	// +optional
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
 
-	// Desired is what should happen to the task: Run (default), Suspended, or Cancelled, which is final.
+	// Desired is the requested state of the task: Run (default), Suspended, or Cancelled, which is final.
 	// +kubebuilder:default=Run
 	// +kubebuilder:validation:XValidation:rule="oldSelf != 'Cancelled' || self == 'Cancelled'",message="a cancelled task stays cancelled: create a new Task"
 	// +optional

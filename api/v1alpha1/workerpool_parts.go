@@ -24,40 +24,40 @@ type WorkloadReference struct {
 	Name string `json:"name"`
 }
 
-// JobQoS is how much of a worker a job needs.
+// JobQoS says whether a job shares its worker with other jobs.
 // +kubebuilder:validation:Enum=Shared;Dedicated
 type JobQoS string
 
 // The classes of jobs.
 const (
-	// JobShared runs beside others.
+	// JobShared runs beside other jobs.
 	JobShared JobQoS = "Shared"
-	// JobDedicated has a worker of its own.
+	// JobDedicated has its own worker.
 	JobDedicated JobQoS = "Dedicated"
 )
 
 // Job is standing work that exactly one worker owns.
 type Job struct {
-	// Name of the job, as the worker knows it; no spaces at either end, no line breaks.
+	// Name of the job, as the worker knows it, without line breaks and without spaces at either end.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^\S(.*\S)?$`
 	Name string `json:"name"`
 
-	// Weight is how much of a worker's balance and capacity the job counts for. Default 1.
+	// Weight is how much the job counts for the balance and the capacity of workers. Defaults to 1.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000000
 	// +kubebuilder:default=1
 	// +optional
 	Weight int32 `json:"weight,omitempty"`
 
-	// QoS is Shared (default) or Dedicated: a worker of its own.
+	// QoS is Shared (default) or Dedicated, which gives the job its own worker.
 	// +kubebuilder:default=Shared
 	// +optional
 	QoS JobQoS `json:"qos,omitempty"`
 }
 
-// JobSource is a place with more jobs.
+// JobSource is a source of more jobs.
 type JobSource struct {
 	// ConfigMapKeyRef takes jobs from a ConfigMap: a YAML document with a list under jobs, or one job per line.
 	ConfigMapKeyRef ConfigMapKey `json:"configMapKeyRef"`
@@ -73,19 +73,19 @@ const (
 	LayoutPerWorker ConfigLayout = "PerWorker"
 )
 
-// ConfigAdoption is whether a ConfigMap that the operator did not create may be taken over.
+// ConfigAdoption says whether a ConfigMap that the operator did not create may be taken over.
 // +kubebuilder:validation:Enum=Never;Always
 type ConfigAdoption string
 
-// The ways to adopt.
+// The adoption policies.
 const (
 	AdoptNever  ConfigAdoption = "Never"
 	AdoptAlways ConfigAdoption = "Always"
 )
 
-// PoolConfig is the ConfigMap through which workers learn their jobs.
+// PoolConfig is the ConfigMap from which workers read their jobs.
 type PoolConfig struct {
-	// Name of the ConfigMap. Left out: the name of the workload followed by -config.
+	// Name of the ConfigMap. Defaults to the name of the workload followed by -config.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
@@ -93,7 +93,7 @@ type PoolConfig struct {
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="config.name cannot change, since pods mount the ConfigMap and it says who holds what: delete this WorkerPool and create another"
 	Name string `json:"name,omitempty"`
 
-	// Key inside the ConfigMap's data. Default config.yml.
+	// Key inside the ConfigMap's data. Defaults to config.yml.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[-._a-zA-Z0-9]+$`
@@ -108,7 +108,7 @@ type PoolConfig struct {
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="config.layout cannot change, since pods mount the ConfigMap and it says who holds what: delete this WorkerPool and create another"
 	Layout ConfigLayout `json:"layout,omitempty"`
 
-	// Adopt is whether a ConfigMap that exists and is not ours is taken over: Never (default) or Always.
+	// Adopt says whether an existing ConfigMap that is not the operator's is taken over: Never (default) or Always.
 	// +kubebuilder:default=Never
 	// +optional
 	Adopt ConfigAdoption `json:"adopt,omitempty"`
@@ -116,15 +116,14 @@ type PoolConfig struct {
 
 // PoolFailover is what happens to the jobs of a worker that is not ready.
 type PoolFailover struct {
-	// AfterSeconds is how long a worker must have been not ready before it is evicted; its jobs move when its pod is
-	// gone. Default 300.
+	// AfterSeconds is how long a worker must have been not ready before it is evicted; its jobs move when its pod is gone. Defaults to 300.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=86400
 	// +kubebuilder:default=300
 	// +optional
 	AfterSeconds int32 `json:"afterSeconds,omitempty"`
 
-	// MaxPercent of the workers may fail over at once; above it the pool freezes and says so. Default 25.
+	// MaxPercent of the workers may fail over at once; above that the pool freezes and reports it. Defaults to 25.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	// +kubebuilder:default=25
@@ -132,13 +131,13 @@ type PoolFailover struct {
 	MaxPercent int32 `json:"maxPercent,omitempty"`
 }
 
-// RefreshPolicy is how workers come to load a new list.
+// RefreshPolicy is how workers load a new list.
 // +kubebuilder:validation:Enum=HotReload;Restart;Auto
 type RefreshPolicy string
 
 // The refresh policies.
 const (
-	// RefreshHotReload trusts workers to load the file themselves.
+	// RefreshHotReload relies on workers to load the file themselves.
 	RefreshHotReload RefreshPolicy = "HotReload"
 	// RefreshRestart evicts the workers whose list changed.
 	RefreshRestart RefreshPolicy = "Restart"
@@ -146,25 +145,25 @@ const (
 	RefreshAuto RefreshPolicy = "Auto"
 )
 
-// PoolRefresh is how workers come to load a new list.
+// PoolRefresh is how workers load a new list.
 type PoolRefresh struct {
 	// Policy is Auto (default): wait for the acknowledgement and restart after the deadline; HotReload or Restart.
 	// +kubebuilder:default=Auto
 	// +optional
 	Policy RefreshPolicy `json:"policy,omitempty"`
 
-	// Acknowledge is how to ask a worker which version it has loaded. Left out: it is assumed after the deadline.
+	// Acknowledge is how to query the version that a worker has loaded. Without it, the version is assumed to be loaded after the deadline.
 	// +optional
 	Acknowledge *PoolAcknowledge `json:"acknowledge,omitempty"`
 
-	// DeadlineSeconds is how long a worker has to load a new list. Default 60.
+	// DeadlineSeconds is how long a worker has to load a new list. Defaults to 60.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=86400
 	// +kubebuilder:default=60
 	// +optional
 	DeadlineSeconds int32 `json:"deadlineSeconds,omitempty"`
 
-	// MaxUnavailable is how many workers may be restarting at once. Default 1.
+	// MaxUnavailable is how many workers may be restarting at once. Defaults to 1.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10000
 	// +kubebuilder:default=1
@@ -172,20 +171,20 @@ type PoolRefresh struct {
 	MaxUnavailable int32 `json:"maxUnavailable,omitempty"`
 }
 
-// PoolAcknowledge is how to ask a worker which version it has loaded.
+// PoolAcknowledge is how to query the version that a worker has loaded.
 type PoolAcknowledge struct {
-	// HTTPGet asks over HTTP at the pod's address.
+	// HTTPGet queries over HTTP at the pod's address.
 	HTTPGet AcknowledgeHTTPGet `json:"httpGet"`
 }
 
-// AcknowledgeHTTPGet asks a worker over HTTP; the answer is a JSON object with worker, podUID, version and config.
+// AcknowledgeHTTPGet queries a worker over HTTP; the response is a JSON object with worker, podUID, version and config.
 type AcknowledgeHTTPGet struct {
 	// Port on the pod's address.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
 	Port int32 `json:"port"`
 
-	// Path to ask. Default /internal/version.
+	// Path of the request. Defaults to /internal/version.
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:Pattern=`^/[^\s]*$`
 	// +kubebuilder:default="/internal/version"

@@ -4,7 +4,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// PoolPhase sums up the conditions of a pool.
+// PoolPhase summarizes the conditions of a pool.
 // +kubebuilder:validation:Enum=Pending;Converging;Converged;Degraded
 type PoolPhase string
 
@@ -14,21 +14,21 @@ const (
 	PoolPending PoolPhase = "Pending"
 	// PoolConverging waits for workers to acknowledge.
 	PoolConverging PoolPhase = "Converging"
-	// PoolConverged has every job where it should be.
+	// PoolConverged has every job on its worker.
 	PoolConverged PoolPhase = "Converged"
 	// PoolDegraded has jobs that no worker can take, or a frozen failover.
 	PoolDegraded PoolPhase = "Degraded"
 )
 
-// WorkerPoolStatus is the pool as the operator found it.
+// WorkerPoolStatus is the observed state of the pool.
 // +kubebuilder:validation:XValidation:rule="!has(self.convergedRevision) || (has(self.revision) && self.convergedRevision <= self.revision)",message="convergedRevision is above revision: a revision converges only after it was made"
 type WorkerPoolStatus struct {
-	// ObservedGeneration is the generation of the spec that this status answers.
+	// ObservedGeneration is the generation of the spec that this status is based on.
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Phase sums up the conditions: Pending, Converging, Converged or Degraded.
+	// Phase summarizes the conditions: Pending, Converging, Converged or Degraded.
 	// +optional
 	Phase PoolPhase `json:"phase,omitempty"`
 
@@ -38,13 +38,13 @@ type WorkerPoolStatus struct {
 	// +optional
 	Size int32 `json:"size"`
 
-	// ExpectedSize is the number of workers that the workload should have.
+	// ExpectedSize is the desired number of workers of the workload.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2147483647
 	// +optional
 	ExpectedSize int32 `json:"expectedSize"`
 
-	// Selector finds the pods of the pool, as the scale subresource wants it.
+	// Selector selects the pods of the pool, in the format of the scale subresource.
 	// +kubebuilder:validation:MaxLength=4096
 	// +optional
 	Selector string `json:"selector,omitempty"`
@@ -75,23 +75,22 @@ type WorkerPoolStatus struct {
 	// +optional
 	Revision int64 `json:"revision,omitempty"`
 
-	// ConvergedRevision is the latest revision that every touched worker has acknowledged. It never decreases, except from
-	// a number that no pool reaches.
+	// ConvergedRevision is the latest revision that every affected worker has acknowledged. It never decreases, except from a number that
+	// no pool reaches.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=9007199254740992
 	// +kubebuilder:validation:XValidation:rule="self >= oldSelf || oldSelf >= 4503599627370496",message="convergedRevision never decreases: leave it as it is until the next revision has converged"
 	// +optional
 	ConvergedRevision int64 `json:"convergedRevision,omitempty"`
 
-	// Workers are the workers and how far each has come; in a pool of more than 100 only those that need attention, at
-	// most 100.
+	// Workers are the workers and their progress; in a pool of more than 100 workers only those that need attention, at most 100.
 	// +kubebuilder:validation:MaxItems=100
 	// +listType=map
 	// +listMapKey=name
 	// +optional
 	Workers []WorkerStatus `json:"workers,omitempty"`
 
-	// Unassigned names jobs that no worker can take, at most 100; the Degraded condition says how many and why.
+	// Unassigned are the names of jobs that no worker can take, at most 100; the Degraded condition says how many and why.
 	// +kubebuilder:validation:MaxItems=100
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=253
@@ -107,7 +106,7 @@ type WorkerPoolStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// JobSourceStatus is a ConfigMap as it was when jobs were read from it.
+// JobSourceStatus is the state of a ConfigMap when jobs were read from it.
 type JobSourceStatus struct {
 	// Name of the ConfigMap.
 	// +kubebuilder:validation:MinLength=1
@@ -119,27 +118,27 @@ type JobSourceStatus struct {
 	// +optional
 	ResourceVersion string `json:"resourceVersion,omitempty"`
 
-	// Hash of what was read.
+	// Hash of the content that was read.
 	// +kubebuilder:validation:MaxLength=128
 	// +optional
 	Hash string `json:"hash,omitempty"`
 }
 
-// Acknowledgement is whether a worker has loaded its list.
+// Acknowledgement says whether a worker has loaded its list.
 // +kubebuilder:validation:Enum=Waiting;Acknowledged;Assumed
 type Acknowledgement string
 
 // The acknowledgements.
 const (
-	// AckWaiting has not been heard.
+	// AckWaiting has not acknowledged yet.
 	AckWaiting Acknowledgement = "Waiting"
-	// AckReceived came from the worker itself.
+	// AckReceived was acknowledged by the worker itself.
 	AckReceived Acknowledgement = "Acknowledged"
-	// AckAssumed stands for a worker that cannot be asked: the deadline has passed or its pod was restarted.
+	// AckAssumed is for a worker that cannot be queried: the deadline has passed or its pod was restarted.
 	AckAssumed Acknowledgement = "Assumed"
 )
 
-// WorkerState is what the pool thinks of a worker.
+// WorkerState is the state of a worker in the pool.
 // +kubebuilder:validation:Enum=Joining;Ready;NotReady;Leaving
 type WorkerState string
 
@@ -151,7 +150,7 @@ const (
 	WorkerLeaving  WorkerState = "Leaving"
 )
 
-// WorkerStatus is one worker and how far it has come.
+// WorkerStatus is one worker and its progress.
 type WorkerStatus struct {
 	// Name of the worker: its pod's name.
 	// +kubebuilder:validation:MinLength=1
@@ -171,7 +170,7 @@ type WorkerStatus struct {
 	// +optional
 	Revision int64 `json:"revision,omitempty"`
 
-	// Acknowledged is Waiting, Acknowledged by the worker itself, or Assumed where it cannot be asked.
+	// Acknowledged is Waiting, Acknowledged by the worker itself, or Assumed if it cannot be queried.
 	// +optional
 	Acknowledged Acknowledgement `json:"acknowledged,omitempty"`
 

@@ -6,7 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// PoolStrategy is how jobs are shared out among workers.
+// PoolStrategy is how jobs are distributed over workers.
 // +kubebuilder:validation:Enum=Sticky;Contiguous;Hashed
 type PoolStrategy string
 
@@ -17,21 +17,21 @@ const (
 	PoolHashed     PoolStrategy = "Hashed"
 )
 
-// PoolHandoff is how a job changes hands.
+// PoolHandoff is how a job moves to another worker.
 // +kubebuilder:validation:Enum=Exclusive;Overlap;BestEffort
 type PoolHandoff string
 
-// The ways to hand over.
+// The hand-off policies.
 const (
-	// HandoffExclusive waits for the release to be acknowledged before it grants.
+	// HandoffExclusive assigns a job only after its former worker has acknowledged the release.
 	HandoffExclusive PoolHandoff = "Exclusive"
-	// HandoffOverlap grants before it releases.
+	// HandoffOverlap assigns a job before its former worker releases it.
 	HandoffOverlap PoolHandoff = "Overlap"
-	// HandoffBestEffort does both in one write.
+	// HandoffBestEffort releases and assigns a job in one write.
 	HandoffBestEffort PoolHandoff = "BestEffort"
 )
 
-// PoolMode is what a pool is told to do.
+// PoolMode is what a pool does.
 // +kubebuilder:validation:Enum=Running;Paused
 type PoolMode string
 
@@ -41,8 +41,7 @@ const (
 	PoolPaused  PoolMode = "Paused"
 )
 
-// WorkerPool is a StatefulSet or Deployment that exists already, plus the standing jobs that its pods share: every job
-// on exactly one worker.
+// WorkerPool is an existing StatefulSet or Deployment, plus the standing jobs that its pods share: every job on exactly one worker.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=workerpools,shortName=wp,categories=swarm-io
@@ -69,7 +68,7 @@ type WorkerPool struct {
 	// Spec names the workers and their jobs.
 	Spec WorkerPoolSpec `json:"spec"`
 
-	// Status is the pool as the operator found it.
+	// Status is the observed state of the pool.
 	// +optional
 	Status WorkerPoolStatus `json:"status,omitempty,omitzero"`
 }
@@ -78,8 +77,8 @@ type WorkerPool struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.imbalancePercent) || self.strategy == 'Hashed'",message="imbalancePercent belongs to strategy Hashed: remove it or choose Hashed"
 // +kubebuilder:validation:XValidation:rule="!has(self.config) || !has(self.config.layout) || self.config.layout != 'PerWorker' || !has(self.workers.kind) || self.workers.kind == 'StatefulSet'",message="config.layout PerWorker needs workers of kind StatefulSet, whose names are known before their pods are made: choose StatefulSet, or layout Shared"
 type WorkerPoolSpec struct {
-	// Workers names the workload. It cannot change: who may hold which job is known only for the pods of one
-	// workload, so that a pool moved to another could let two workers hold the same job.
+	// Workers names the workload. It is immutable: the operator knows only for the pods of one workload which jobs they may hold, so after
+	// a change two workers could hold the same job.
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="workers cannot change, since jobs could end up on two workers: delete this WorkerPool and create one for the other workload"
 	Workers WorkloadReference `json:"workers"`
 
@@ -97,40 +96,40 @@ type WorkerPoolSpec struct {
 	// +optional
 	Jobs []Job `json:"jobs,omitempty"`
 
-	// JobsFrom are places with more jobs, read in this order after jobs.
+	// JobsFrom are sources of more jobs, read in this order after jobs.
 	// +kubebuilder:validation:MaxItems=16
 	// +listType=atomic
 	// +optional
 	JobsFrom []JobSource `json:"jobsFrom,omitempty"`
 
-	// Strategy is how jobs are shared out. Default Sticky: exact balance and the fewest moves. Contiguous keeps list
+	// Strategy is how jobs are distributed over workers. Defaults to Sticky: exact balance and the fewest moves. Contiguous keeps list
 	// order at the price of many moves; Hashed needs no history.
 	// +kubebuilder:default=Sticky
 	// +optional
 	Strategy PoolStrategy `json:"strategy,omitempty"`
 
-	// ImbalancePercent is how far above the mean a worker may be under strategy Hashed. Left out: 5.
+	// ImbalancePercent is how far above the mean a worker may be with strategy Hashed. Defaults to 5.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	// +optional
 	ImbalancePercent int32 `json:"imbalancePercent,omitempty"`
 
-	// CapacityPerWorker is the most jobs, by weight, that a worker may hold. Default 0: no limit.
+	// CapacityPerWorker is the maximum weight of the jobs that a worker may hold. Defaults to 0, which means no limit.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000000000
 	// +kubebuilder:default=0
 	// +optional
 	CapacityPerWorker int32 `json:"capacityPerWorker"`
 
-	// Config is the ConfigMap through which workers learn their jobs. Its name, key and layout cannot change: pods mount it, and it says
-	// who may hold which job.
+	// Config is the ConfigMap from which workers read their jobs. Its name, key and layout are immutable: pods mount it, and it records
+	// which worker may hold which job.
 	// +kubebuilder:validation:XValidation:rule="has(self.name) == has(oldSelf.name)",message="config.name cannot change, since pods mount the ConfigMap and it says who holds what: delete this WorkerPool and create another"
 	// +kubebuilder:default={}
 	// +optional
 	Config PoolConfig `json:"config,omitempty,omitzero"`
 
-	// Handoff is how a job changes hands. Default Exclusive: the release is acknowledged before the grant. Overlap
-	// grants before it releases, BestEffort does both in one write.
+	// Handoff is how a job moves to another worker. Defaults to Exclusive: the former worker acknowledges the release before the job is
+	// assigned again. Overlap assigns before the release, BestEffort does both in one write.
 	// +kubebuilder:default=Exclusive
 	// +optional
 	Handoff PoolHandoff `json:"handoff,omitempty"`
@@ -140,30 +139,30 @@ type WorkerPoolSpec struct {
 	// +optional
 	Failover PoolFailover `json:"failover,omitempty,omitzero"`
 
-	// Refresh is how workers come to load a new list.
+	// Refresh is how workers load a new list.
 	// +kubebuilder:default={}
 	// +optional
 	Refresh PoolRefresh `json:"refresh,omitempty,omitzero"`
 
-	// RevisionHistoryLimit is how many earlier revisions are kept to roll back to. Default 10.
+	// RevisionHistoryLimit is how many earlier revisions are kept for a rollback. Defaults to 10.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	// +kubebuilder:default=10
 	// +optional
 	RevisionHistoryLimit int32 `json:"revisionHistoryLimit,omitempty"`
 
-	// RollbackTo pins an earlier revision. Left out: the newest counts.
+	// RollbackTo pins an earlier revision. By default the newest one applies.
 	// +kubebuilder:validation:Minimum=1
 	// +optional
 	RollbackTo int64 `json:"rollbackTo,omitempty"`
 
-	// Mode is Running (default) or Paused, in which nothing moves.
+	// Mode is Running (default) or Paused, in which no job moves.
 	// +kubebuilder:default=Running
 	// +optional
 	Mode PoolMode `json:"mode,omitempty"`
 }
 
-// ConfigName is the name of the ConfigMap through which workers learn their jobs, and under layout PerWorker what its names begin with.
+// ConfigName returns the name of the ConfigMap from which workers read their jobs. With layout PerWorker it is the prefix of the names.
 func (p *WorkerPool) ConfigName() string {
 	if p.Spec.Config.Name != "" {
 		return p.Spec.Config.Name
@@ -171,10 +170,10 @@ func (p *WorkerPool) ConfigName() string {
 	return p.Spec.Workers.Name + "-config"
 }
 
-// ConfigKey is the key in these ConfigMaps.
+// ConfigKey returns the key in these ConfigMaps.
 func (p *WorkerPool) ConfigKey() string { return cmp.Or(p.Spec.Config.Key, "config.yml") }
 
-// ConfigNameOf is the name of a worker's own ConfigMap under layout PerWorker.
+// ConfigNameOf returns the name of a worker's own ConfigMap with layout PerWorker.
 func (p *WorkerPool) ConfigNameOf(worker string) string { return p.ConfigName() + "-" + worker }
 
 // WorkerPoolList is a list of worker pools.

@@ -20,7 +20,7 @@ type answer struct {
 	Neighbors  []wordCount `json:"beside,omitempty"`   // count
 }
 
-// A finding is a sentence, with how well it fits the topic.
+// A finding is a sentence and how well it fits the topic.
 type finding struct {
 	Note     string  `json:"note"`
 	Score    float64 `json:"score"`
@@ -32,7 +32,7 @@ type wordCount struct {
 	Times int    `json:"times"`
 }
 
-// Lists are short: a result may have 4 KiB.
+// Lists are short: a result has at most 4 KiB.
 const (
 	maxFindings = 3
 	maxWords    = 5
@@ -89,7 +89,7 @@ func count(notes noteSet, topic string) answer {
 	return result
 }
 
-// plan names what to ask about next: words that stand beside the topic and seldom elsewhere.
+// plan returns what to ask next: words that are near the topic and rare elsewhere.
 func plan(notes noteSet, topic string) answer {
 	result := answer{Notes: count(notes, topic).Notes}
 	for _, word := range topWords(notes.neighbors(topic), notes.rarity) {

@@ -25,7 +25,7 @@ type sentence struct {
 
 type noteSet []note
 
-// loadNotes has all notes, by title.
+// loadNotes returns all notes, by title.
 func loadNotes() (noteSet, error) {
 	entries, err := files.ReadDir("notes")
 	if err != nil {
@@ -52,7 +52,7 @@ func splitSentences(text string) []sentence {
 	return list
 }
 
-// keywords are what a text is about.
+// keywords returns the words that a text is about.
 func keywords(text string) []string {
 	var list []string
 	for word := range strings.FieldsFuncSeq(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) }) {
@@ -63,7 +63,7 @@ func keywords(text string) []string {
 	return list
 }
 
-// singular makes one word of singular and plural, well enough for a dozen notes.
+// singular maps singular and plural to one word, well enough for a dozen notes.
 func singular(word string) string {
 	if len(word) > 3 && strings.HasSuffix(word, "s") && !strings.HasSuffix(word, "ss") {
 		return strings.TrimSuffix(word, "s")
@@ -71,7 +71,7 @@ func singular(word string) string {
 	return word
 }
 
-// stopWords words are in every text.
+// stopWords occur in every text.
 var stopWords = strings.Fields(`a after again all also always an and another any are as at away back be because been before both but by
 	can cannot
 	comes could do does each every everybody few for from gives has have her home however if in instead into is it its itself last least less
@@ -79,7 +79,7 @@ var stopWords = strings.Fields(`a after again all also always an and another any
 	seen should since so some soon still such than that the their them then there they this those through time to together two under until up
 	upon use used very was way were what when which while who whoever whole will with within without would you your six seven three four five`)
 
-// rarity is the weight of a word: low when every note has it.
+// rarity returns the weight of a word: low if every note has it.
 func (l noteSet) rarity(word string) float64 {
 	count := 0
 	for _, note := range l {

@@ -1,5 +1,5 @@
-// Command research is what the agents of the demo run: one process for each attempt of a task. It reads a few notes about a topic, reports
-// its progress, and prints what it found. Its whole output is computed from the notes; only its pace is set by the payload.
+// Command research is the program that the agents of the demo run: one process for each attempt at a task. It reads a few notes about a
+// topic, reports its progress, and prints what it found. Its output is computed from the notes; the payload sets only its pace.
 //
 // It is also the shortest example of a program for runtime.exec, which docs/explanation/link.md describes.
 package main
@@ -17,7 +17,7 @@ import (
 
 // Exit codes that the agent understands.
 const (
-	exitBadInput = 65 // trying again would be of no use
+	exitBadInput = 65 // a retry would be useless
 	exitRetry    = 75
 )
 
@@ -26,7 +26,7 @@ var (
 	errRetry    = errors.New("try again")
 )
 
-// An attempt is what the agent passes to this one.
+// An attempt is what the agent passes to this process.
 type attempt struct {
 	agent    string
 	number   string

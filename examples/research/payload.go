@@ -13,7 +13,7 @@ type payload struct {
 	Topic   string  `json:"topic"`
 	Steps   int     `json:"steps"`
 	Seconds float64 `json:"seconds"`
-	Flaky   bool    `json:"flaky"` // the first attempt fails half-way
+	Flaky   bool    `json:"flaky"` // the first attempt fails halfway
 }
 
 const (

@@ -23,7 +23,7 @@ func readNotes(ctx context.Context, att attempt, p payload) (noteSet, error) {
 		if p.Flaky && att.number == "1" && step*2 >= p.Steps {
 			return nil, fmt.Errorf("%w: a flaky topic fails its first attempt, here after %d of %d notes", errRetry, len(notes), len(all))
 		}
-		// The reader may be gone already, and then the number is not missed.
+		// The reader may already be gone, and then the number does not matter.
 		_, _ = fmt.Fprintln(att.progress, step*100/p.Steps, strings.TrimSpace("read "+joinTitles(batch)))
 	}
 	return notes, nil

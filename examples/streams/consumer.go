@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// retryInterval is how long to wait before a stream that broke off is asked for again.
+// retryInterval is how long to wait before a broken stream is requested again.
 const retryInterval = time.Second
 
-// A consumer is worker.Jobs: each job is a stream that it reads.
+// A consumer implements worker.Jobs: each job is a stream that it reads.
 type consumer struct {
 	server string
 	name   string
@@ -24,7 +24,7 @@ type consumer struct {
 	active map[string]*activeStream
 }
 
-// An activeStream is one stream under way.
+// An activeStream is one open stream.
 type activeStream struct {
 	stopping chan struct{}      // closed when it is to end
 	abort    context.CancelFunc // ends it without the server's help
@@ -111,15 +111,15 @@ func (c *consumer) request(ctx context.Context, method, job string) (*http.Respo
 	address := c.server + "/streams/" + url.PathEscape(job) + "?consumer=" + url.QueryEscape(c.name)
 	request, err := http.NewRequestWithContext(ctx, method, address, http.NoBody)
 	if err != nil {
-		return nil, fmt.Errorf("ask for stream %q: %w", job, err)
+		return nil, fmt.Errorf("request stream %q: %w", job, err)
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return nil, fmt.Errorf("ask for stream %q: %w", job, err)
+		return nil, fmt.Errorf("request stream %q: %w", job, err)
 	}
 	if response.StatusCode >= http.StatusBadRequest {
 		_ = response.Body.Close()
-		return nil, fmt.Errorf("ask for stream %q: %s", job, response.Status)
+		return nil, fmt.Errorf("request stream %q: %s", job, response.Status)
 	}
 	return response, nil
 }

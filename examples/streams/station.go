@@ -12,8 +12,8 @@ import (
 // maxConflicts is how many are reported; all are counted.
 const maxConflicts = 100
 
-// A streamServer sends streams to its clients, and remembers which of them are connected. It is the referee: it does not know of pools,
-// files or acknowledgements, only of connections.
+// A streamServer sends streams to its clients, and remembers which of them are connected. It is the neutral observer: it knows nothing
+// about pools, files or acknowledgements, only connections.
 type streamServer struct {
 	interval time.Duration // between two lines of a stream
 
@@ -25,10 +25,10 @@ type streamServer struct {
 // A listener is one connection.
 type listener struct {
 	name string
-	quit chan struct{} // closed when it has asked to go
+	quit chan struct{} // closed when it has asked to end
 }
 
-// A report is what the referee has seen.
+// A report is what the server has observed.
 type report struct {
 	Consumers map[string][]string `json:"consumers"` // of each stream at this moment
 	Served    int                 `json:"served"`    // connections in all
@@ -48,8 +48,7 @@ func (s *streamServer) handler() http.Handler {
 	return mux
 }
 
-// sendStream is the stream: a line, again and again, until either side has enough. The consumer reads the end only after it is
-// off the list.
+// sendStream sends a line repeatedly until either side ends the stream. The consumer sees the end only after it was removed from the list.
 func (s *streamServer) sendStream(response http.ResponseWriter, request *http.Request) {
 	stream := request.PathValue("stream")
 	l := s.addListener(stream, request.FormValue("consumer"))

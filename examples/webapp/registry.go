@@ -10,8 +10,8 @@ import (
 	v1 "github.com/swarm-io/swarm-operator/examples/webapp/v1"
 )
 
-// A registry is a service outside of the cluster that knows the address of every WebApp. Kubernetes cannot take entries
-// out of it when a WebApp goes: that is what the finalizer is for. An empty one is no registry, and always content.
+// A registry is a service outside of the cluster that knows the address of every WebApp. Kubernetes cannot remove its entries when a WebApp
+// is deleted: that is what the finalizer is for. The zero value is no registry, and every call succeeds.
 type registry struct{ url string }
 
 var httpClient = &http.Client{Timeout: 3 * time.Second}

@@ -24,13 +24,13 @@ type reconciler struct {
 	registry registry
 }
 
-// An observedState is what there is for a WebApp, nil what there is not.
+// An observedState holds the objects of a WebApp, nil for those that do not exist.
 type observedState struct {
 	deployment *appsv1.Deployment
 	service    *corev1.Service
 }
 
-// Reconcile makes the world as the WebApp wants it.
+// Reconcile brings the cluster to the state that the WebApp asks for.
 func (r *reconciler) Reconcile(ctx context.Context, app *v1.WebApp) (kit.Result, error) {
 	state, err := r.observe(ctx, app)
 	if err != nil {
@@ -42,7 +42,7 @@ func (r *reconciler) Reconcile(ctx context.Context, app *v1.WebApp) (kit.Result,
 	return r.report(ctx, app, state, r.registry.register(ctx, app))
 }
 
-// unregister takes the WebApp out of the registry. What is in the cluster goes by its owner reference.
+// unregister removes the WebApp from the registry. Its objects in the cluster are deleted through their owner references.
 func (r *reconciler) unregister(ctx context.Context, app *v1.WebApp) (kit.Cleanup, error) {
 	if err := r.registry.unregister(ctx, app); err != nil {
 		report := r.status.Report(app, &app.Status.Conditions)
@@ -68,7 +68,7 @@ func (r *reconciler) observe(ctx context.Context, app *v1.WebApp) (observedState
 	return state, nil
 }
 
-// apply writes the difference: nothing, most of the time.
+// apply writes the difference, which is usually empty.
 func (r *reconciler) apply(ctx context.Context, app *v1.WebApp, state observedState) error {
 	owner, err := kit.OwnerReference(app, r.client.Scheme())
 	if err != nil {
@@ -88,7 +88,7 @@ func (r *reconciler) apply(ctx context.Context, app *v1.WebApp, state observedSt
 	return nil
 }
 
-// report is the only status write. A WebApp that is not registered is tried again soon, then later each time.
+// report is the only status write. A WebApp that is not registered is retried with a growing delay.
 func (r *reconciler) report(ctx context.Context, app *v1.WebApp, state observedState, registryErr error) (result kit.Result, err error) {
 	report := r.status.Report(app, &app.Status.Conditions)
 	app.Status.URL = address(app)

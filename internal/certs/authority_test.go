@@ -20,7 +20,7 @@ const serverName = "swarm-operator-link.swarm-system.svc"
 var (
 	testNames = []string{serverName, "10.0.0.7", "fd00::7"}
 	testStart = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
-	// The proportions of the standard, short enough for many rotations.
+	// The proportions of the defaults, short enough for many rotations.
 	testLifetimes = Lifetimes{CA: 300 * time.Hour, Serving: 30 * time.Hour, Overlap: 5 * time.Hour}
 )
 
@@ -204,7 +204,7 @@ func TestRotationStepByStep(t *testing.T) {
 	}
 }
 
-// publication is what clients could see from a moment on.
+// publication is what clients could see from some time on.
 type publication struct {
 	since       time.Time
 	bundle      []byte
@@ -230,7 +230,7 @@ func TestEveryAgentCanAlwaysConnect(t *testing.T) {
 					requireTrusted(t, "certificate", former.since, verify(former.certificate, latest.bundle, now, serverName))
 				}
 			}
-			// The leader looks when it is due; it may be late, missing for a while, or look for no reason.
+			// The leader reconciles when it is due; it may be late, missing for a while, or reconcile without a reason.
 			pause := time.Duration(rapid.IntRange(0, 8*3600).Draw(t, "pause")) * time.Second
 			if rapid.Bool().Draw(t, "due") {
 				now = testLifetimes.Due(stored)

@@ -28,7 +28,7 @@ const (
 	conflictRequeue = time.Second
 )
 
-// An Options configures where the Secret is kept and what the certificate is for.
+// Options configures where the Secret is stored and what the certificate is for.
 type Options struct {
 	Namespace string
 	Names     []string // of the server: DNS names and IP addresses
@@ -89,7 +89,7 @@ func (r *reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 		if err := r.write(ctx, secret, desired); err != nil {
 			return writeResult(err)
 		}
-		log.FromContext(ctx).Info("the link has new certificates", "names", r.Names, "due", due)
+		log.FromContext(ctx).Info("stored new certificates of the link", "names", r.Names, "due", due)
 	}
 	switch err := r.publish(ctx, desired[bundleKey]); {
 	case errors.Is(err, errConflict):

@@ -23,7 +23,7 @@ import (
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
-// A reconcilerHarness is a reconciler with an in-memory cluster and a clock that stands still.
+// A reconcilerHarness is a reconciler with an in-memory cluster and a stopped clock.
 type reconcilerHarness struct {
 	*reconciler
 	cluster client.WithWatch
@@ -190,7 +190,7 @@ func handshake(t *testing.T, client, server *tls.Config) error {
 	return errors.Join(called, <-answered)
 }
 
-// servingLeaf returns what a replica shows, and checks that the Secret holds it.
+// servingLeaf returns the certificate that a replica serves, and checks that it is the one in the Secret.
 func servingLeaf(t *testing.T, follower *Reader, d *reconcilerHarness) *tls.Certificate {
 	t.Helper()
 	certificate, err := follower.Certificate(&tls.ClientHelloInfo{})

@@ -109,7 +109,7 @@ func (p keyPair) isSignedBy(ca keyPair) bool {
 	return p.certificate.CheckSignatureFrom(ca.certificate) == nil
 }
 
-// names returns all names of a certificate, in the order of tidy.
+// names returns all names of a certificate, in the order of normalizeNames.
 func (p keyPair) names() []string {
 	hosts := slices.Clone(p.certificate.DNSNames)
 	for _, ip := range p.certificate.IPAddresses {

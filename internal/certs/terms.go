@@ -82,7 +82,7 @@ func storedTerm(ctx context.Context, secret *corev1.Secret) int64 {
 	text, ok := secret.Annotations[v1alpha1.AnnotationTerm]
 	term, err := strconv.ParseInt(text, 10, 64)
 	if ok && (err != nil || term < 0 || term > highestTerm) {
-		log.FromContext(ctx).Info("Ignoring an annotation that is not a term", "secret", SecretName, "annotation", v1alpha1.AnnotationTerm,
+		log.FromContext(ctx).Info("ignoring an annotation that is not a term", "secret", SecretName, "annotation", v1alpha1.AnnotationTerm,
 			"value", text)
 		return 0
 	}

@@ -1,9 +1,9 @@
 // Package cli is `kubectl swarm`: it shows worker pools and workloads that are split between spot and on-demand nodes, predicts what a
-// change would move, and can send a pool back to an earlier revision.
+// change would move, and can pin a pool to an earlier revision.
 //
-// It promises that a plan is computed by the same engine, from the same objects, as the operator's own; that only two commands write
-// to the cluster, rollback only spec.rollbackTo and unstick only finalizers; that a failure is reported in one line that names the
-// fix; and that exit codes distinguish failure (1) from wrong usage (2). It never waits for anything to happen.
+// It promises that a plan is computed by the same engine, from the same objects, as the operator's own; that only two commands write to the
+// cluster, rollback only spec.rollbackTo and unstick only finalizers; that a failure is one line that names the fix; and that exit codes
+// distinguish failure (1) from wrong usage (2). It never waits for anything to happen.
 package cli
 
 import (

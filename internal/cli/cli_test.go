@@ -50,8 +50,8 @@ func TestWrongUsage(t *testing.T) {
 		{"no such thing to plan", "plan swarm", `there is no command "swarm": see kubectl swarm plan --help`},
 		{"no such flag", "pools --all", "unknown flag: --all: see kubectl swarm pools --help"},
 		{"no such form", "pools -o xml",
-			`invalid argument "xml" for "-o, --output" flag: it is none of wide, name, json, yaml: see kubectl swarm pools --help`},
-		{"a form of others", "plan pool cameras -o name", `it is none of wide, json, yaml: see kubectl swarm plan pool --help`},
+			`invalid argument "xml" for "-o, --output" flag: must be one of wide, name, json, yaml: see kubectl swarm pools --help`},
+		{"a form of others", "plan pool cameras -o name", `must be one of wide, json, yaml: see kubectl swarm plan pool --help`},
 		{"names in all namespaces", "pools cameras -A", "a pool is named in one namespace: use -n instead of -A: see kubectl swarm pools --help"},
 		{"no pool", "jobs", "name a pool: see kubectl swarm jobs --help"},
 		{"two pools", "plan pool a b", "name one pool, not 2: see kubectl swarm plan pool --help"},
@@ -61,7 +61,7 @@ func TestWrongUsage(t *testing.T) {
 		{"words for a number", "plan pool cameras --replicas many", `invalid argument "many" for "--replicas" flag`},
 		{"back to nowhere", "rollback pool cameras",
 			"say where to, --to REVISION or --undo; kubectl swarm history pool cameras lists the revisions: see kubectl swarm rollback pool --help"},
-		{"back and forth", "rollback pool cameras --to 1 --undo", "--to and --undo exclude each other: see kubectl swarm rollback pool --help"},
+		{"back and forth", "rollback pool cameras --to 1 --undo", "--to and --undo are mutually exclusive: see kubectl swarm rollback pool --help"},
 		{"before the beginning", "rollback pool cameras --to -1", "--to -1 is not a revision: see kubectl swarm rollback pool --help"},
 		{"more than a version", "version please", `unexpected argument "please": see kubectl swarm version --help`},
 	} {
@@ -114,8 +114,8 @@ func TestFailures(t *testing.T) {
 		{"jobs twice", "plan pool twice",
 			`job "stream:xxrtve1" is in the list twice: correct the list; until then the assignment stays as it is`},
 		{"a job that is there", "plan pool cameras --add-job stream:cars:new",
-			`job "stream:cars:new" is in the list already: leave out --add-job stream:cars:new`},
-		{"a job that is not there", "plan pool cameras --remove-job x", `job "x" is not in the list: leave out --remove-job x`},
+			`job "stream:cars:new" is in the list already: omit --add-job stream:cars:new`},
+		{"a job that is not there", "plan pool cameras --remove-job x", `job "x" is not in the list: omit --remove-job x`},
 		{"no such revision", "rollback pool cameras --to 7", `revision 7 of pool "cameras" is not kept: choose one of 1`},
 		{"no revisions", "rollback pool empty --to 1", `pool "empty" has no revisions yet: there is nothing to go back to`},
 	} {
@@ -128,7 +128,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// Every error of the cluster becomes one line that says what to do.
+// Every error of the cluster becomes one line that says what to do about it.
 func TestExplained(t *testing.T) {
 	pools := schema.GroupResource{Group: "swarm.io", Resource: "workerpools"}
 	for _, c := range []struct {

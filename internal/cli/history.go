@@ -17,7 +17,7 @@ import (
 func (s *session) historyCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "pool POOL", Aliases: []string{"pools", "workerpool", "wp"},
-		Short:   "List the revisions of a pool that are kept",
+		Short:   "List the stored revisions of a pool",
 		Example: "  kubectl swarm history pool cameras",
 		Args:    onePool, ValidArgsFunction: s.completePools(1),
 	}

@@ -15,8 +15,8 @@ import (
 func (s *session) jobsCommand() *cobra.Command {
 	worker := ""
 	command := &cobra.Command{
-		Use: "jobs POOL", Short: "Say which worker has which job",
-		Long: `Say which worker has which job, as it is published, and whether the worker has acknowledged that.`,
+		Use: "jobs POOL", Short: "List the jobs of each worker",
+		Long: `List the published jobs of each worker, and whether the worker has acknowledged them.`,
 		Example: `  kubectl swarm jobs cameras
   kubectl swarm jobs cameras --worker swarm-worker-0 -o name`,
 		Args: onePool, ValidArgsFunction: s.completePools(1),

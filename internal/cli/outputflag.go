@@ -31,7 +31,7 @@ func (f *outputFlag) Type() string { return "form" }
 
 func (f *outputFlag) Set(format string) error {
 	if !slices.Contains(f.formats, format) {
-		return fmt.Errorf("it is none of %s", strings.Join(f.formats, ", "))
+		return fmt.Errorf("must be one of %s", strings.Join(f.formats, ", "))
 	}
 	f.format = format
 	return nil
@@ -42,7 +42,7 @@ func (f *outputFlag) isWide() bool { return f.format == formatWide }
 // addOutputFlag adds -o to a command.
 func (s *session) addOutputFlag(command *cobra.Command, formats ...string) *outputFlag {
 	output := &outputFlag{formats: formats}
-	command.Flags().VarP(output, "output", "o", "`form` of the answer: "+strings.Join(formats, ", ")+"; left out: text")
+	command.Flags().VarP(output, "output", "o", "output `format`: "+strings.Join(formats, ", ")+"; default text")
 	s.registerCompletion(command, "output", fixedWords(formats...))
 	return output
 }
@@ -61,7 +61,7 @@ func (f *outputFlag) writeData(w io.Writer, value any) (bool, error) {
 		return false, nil
 	}
 	if err != nil {
-		return true, fmt.Errorf("encode answer: %w", err)
+		return true, fmt.Errorf("encode output: %w", err)
 	}
 	_, err = w.Write(text)
 	return true, err

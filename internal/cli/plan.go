@@ -20,21 +20,21 @@ func (s *session) planCommand() *cobra.Command {
 	change, strategy := poolChange{}, ""
 	command := &cobra.Command{
 		Use: "pool POOL", Aliases: []string{"pools", "workerpool", "wp"},
-		Short: "Say which jobs of a pool would move, before they do",
-		Long: `Say which jobs of a pool would move, before they do.
+		Short: "Show which jobs of a pool would move",
+		Long: `Show which jobs of a pool would move, without moving them.
 
-It asks the engine that the operator asks, from what is published now, and takes every worker for ready. Nothing is written.
-Without a flag it says what the operator is about to do.`,
+The plan is computed by the operator's own engine from the published lists, as if every worker were ready. Nothing is written.
+Without flags it shows what the operator is about to do.`,
 		Example: `  kubectl swarm plan pool cameras --replicas 3
   kubectl swarm plan pool cameras --add-job stream:lobby --remove-job stream:roof
   kubectl swarm plan pool cameras --strategy contiguous -o json`,
 		Args: onePool, ValidArgsFunction: s.completePools(1),
 	}
 	flags := command.Flags()
-	flags.IntVar(&change.replicas, "replicas", 0, "`number` of workers; left out: as many as there shall be")
+	flags.IntVar(&change.replicas, "replicas", 0, "`number` of workers; default: the current replicas of the workload")
 	flags.StringArrayVar(&change.add, "add-job", nil, "`job` to add at the end of the list; may be repeated")
-	flags.StringArrayVar(&change.remove, "remove-job", nil, "`job` to take out of the list; may be repeated")
-	flags.StringVar(&strategy, "strategy", "", "Sticky, Contiguous or Hashed; left out: the pool's")
+	flags.StringArrayVar(&change.remove, "remove-job", nil, "`job` to remove from the list; may be repeated")
+	flags.StringVar(&strategy, "strategy", "", "Sticky, Contiguous or Hashed; default: the strategy of the pool")
 	output := s.addOutputFlag(command, formatWide, formatJSON, formatYAML)
 	s.registerCompletion(command, "strategy", fixedWords(namesOf(strategies, func(s assign.Strategy) string { return string(s) })...))
 	s.registerCompletion(command, "remove-job", s.jobNames)
@@ -88,7 +88,7 @@ func (s *session) plan(ctx context.Context, name string, change poolChange, outp
 	}
 	if pin := pool.Spec.RollbackTo; pin > 0 {
 		result.Notes = append(result.Notes,
-			fmt.Sprintf("the pool is pinned to revision %d: none of this happens before kubectl swarm rollback pool %s --undo", pin, name))
+			fmt.Sprintf("the pool is pinned to revision %d: none of this happens until kubectl swarm rollback pool %s --undo", pin, name))
 	}
 	return s.printPlan(result, output)
 }
@@ -98,13 +98,13 @@ func (c poolChange) apply(jobs []assign.Job) ([]assign.Job, error) {
 	for _, name := range c.remove {
 		at := slices.IndexFunc(jobs, func(job assign.Job) bool { return job.Name == name })
 		if at < 0 {
-			return nil, fmt.Errorf("job %q is not in the list: leave out --remove-job %s", name, name)
+			return nil, fmt.Errorf("job %q is not in the list: omit --remove-job %s", name, name)
 		}
 		jobs = slices.Delete(jobs, at, at+1)
 	}
 	for _, name := range c.add {
 		if slices.ContainsFunc(jobs, func(job assign.Job) bool { return job.Name == name }) {
-			return nil, fmt.Errorf("job %q is in the list already: leave out --add-job %s", name, name)
+			return nil, fmt.Errorf("job %q is in the list already: omit --add-job %s", name, name)
 		}
 		jobs = append(jobs, assign.Job{Name: name, Weight: 1})
 	}

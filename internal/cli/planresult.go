@@ -193,7 +193,7 @@ func difference(jobs, others []string) []string {
 	return slices.DeleteFunc(append([]string{}, jobs...), func(job string) bool { return excluded[job] })
 }
 
-// summary returns the forecast in one line.
+// summary returns the result in one line.
 func (f planResult) summary() string {
 	parts := []string{fmt.Sprintf("%d move", f.Moving), fmt.Sprintf("%d stay", f.Staying)}
 	for _, part := range []struct {

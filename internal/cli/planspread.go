@@ -32,20 +32,20 @@ type spreadChange struct {
 func (s *session) planSpreadCommand() *cobra.Command {
 	change, settings := spreadChange{}, &spreadFlags{}
 	command := &cobra.Command{
-		Use: "spread WORKLOAD", Short: "Say which pods of a workload would move between spot and on-demand nodes, before they do",
-		Long: `Say which pods of a workload would move between spot and on-demand nodes, before they do.
+		Use: "spread WORKLOAD", Short: "Show which pods of a workload would move between spot and on-demand nodes",
+		Long: `Show which pods of a workload would move between spot and on-demand nodes, without moving them.
 
 It plans as the operator does, step by step, and takes every replacement for Ready where it belongs. Nothing is written.
-Without a flag it says what the operator is about to do.`,
+Without flags it shows what the operator is about to do.`,
 		Example: `  kubectl swarm plan spread deployment/web
   kubectl swarm plan spread web --spot-percentage 80 --min-on-demand 2
   kubectl swarm plan spread statefulset/db --replicas 12 -o json`,
 		Args: oneWorkload,
 	}
 	flags := command.Flags()
-	flags.IntVar(&change.replicas, "replicas", -1, "`number` of replicas; left out: as many as there shall be")
-	flags.StringVar(&change.spotPart, "spot-percentage", "", "`share` wanted on spot nodes; left out: the workload's")
-	flags.StringVar(&change.minOnDemand, "min-on-demand", "", "`number` that stays on on-demand nodes; left out: the workload's")
+	flags.IntVar(&change.replicas, "replicas", -1, "`number` of replicas; default: the current replicas of the workload")
+	flags.StringVar(&change.spotPart, "spot-percentage", "", "`share` wanted on spot nodes; default: the setting of the workload")
+	flags.StringVar(&change.minOnDemand, "min-on-demand", "", "`number` that stays on on-demand nodes; default: the setting of the workload")
 	settings.add(flags)
 	output := s.addOutputFlag(command, formatJSON, formatYAML)
 	command.RunE = func(command *cobra.Command, arguments []string) error {

@@ -17,7 +17,7 @@ import (
 func (s *session) poolsCommand() *cobra.Command {
 	allNamespaces := false
 	command := &cobra.Command{
-		Use: "pools [NAME...]", Aliases: []string{"pool"}, Short: "List worker pools: how large, how far, and why not",
+		Use: "pools [NAME...]", Aliases: []string{"pool"}, Short: "List worker pools: their size, progress and problems",
 		Example: `  kubectl swarm pools
   kubectl swarm pools -A -o wide
   kubectl swarm pools cameras -o yaml`,

@@ -5,7 +5,7 @@ import "fmt"
 // defaultRows is how much of a list is shown unless everything is requested.
 const defaultRows = 10
 
-// printPlan prints a forecast.
+// printPlan prints a plan.
 func (s *session) printPlan(f planResult, output *outputFlag) error {
 	if done, err := output.writeData(s.Out, f); done {
 		return err
@@ -32,7 +32,7 @@ func (s *session) printPlan(f planResult, output *outputFlag) error {
 	return nil
 }
 
-// maxRows is at least the length of every list of the forecast.
+// maxRows is at least the length of every list of the plan.
 func (f planResult) maxRows() int { return len(f.Moves) + len(f.Unassigned) }
 
 // hasChanges reports whether the worker changes.
@@ -74,7 +74,7 @@ func (p printer) unassigned(jobs []unassigned, limit int) {
 	p.section([]string{"UNASSIGNED", "BECAUSE"}, rows, len(jobs)-limit)
 }
 
-// section prints a table of its own, and how many rows were omitted.
+// section prints a table, and how many rows were omitted.
 func (p printer) section(heads []string, rows [][]cell, omitted int) {
 	if len(rows) == 0 {
 		return

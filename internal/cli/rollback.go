@@ -16,7 +16,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/pool/state"
 )
 
-// rollbackRequest is the requested revision, 0 to go forward again.
+// rollbackRequest is the requested revision, 0 to remove the pin.
 type rollbackRequest struct {
 	to     int64
 	dryRun bool
@@ -26,10 +26,10 @@ func (s *session) rollbackCommand() *cobra.Command {
 	request, undo := rollbackRequest{}, false
 	command := &cobra.Command{
 		Use: "pool POOL (--to REVISION | --undo)", Aliases: []string{"pools", "workerpool", "wp"},
-		Short: "Pin a pool to an earlier revision, or let it go on",
-		Long: `Pin a pool to an earlier revision: its jobs, on the workers that had them, as far as these are there.
+		Short: "Pin a pool to an earlier revision, or remove the pin",
+		Long: `Pin a pool to an earlier revision: its jobs return to the workers that had them, as far as these exist.
 
-The pool stays there, whatever becomes of its lists, until it is pinned to another revision or --undo lets it go on.`,
+The pool keeps that revision, even if its lists of jobs change, until it is pinned to another revision or --undo removes the pin.`,
 		Example: `  kubectl swarm rollback pool cameras --to 7 --dry-run
   kubectl swarm rollback pool cameras --to 7
   kubectl swarm rollback pool cameras --undo`,
@@ -37,14 +37,14 @@ The pool stays there, whatever becomes of its lists, until it is pinned to anoth
 	}
 	flags := command.Flags()
 	flags.Int64Var(&request.to, "to", 0, "`revision` to go back to; 0 is --undo")
-	flags.BoolVar(&undo, "undo", false, "remove the pin: the newest lists count again")
+	flags.BoolVar(&undo, "undo", false, "remove the pin: the current lists of jobs apply again")
 	flags.BoolVar(&request.dryRun, "dry-run", false, "show the moves, and change nothing")
 	output := s.addOutputFlag(command, formatWide, formatJSON, formatYAML)
 	s.registerCompletion(command, "to", s.revisionNumbers)
 	command.RunE = func(command *cobra.Command, arguments []string) error {
 		switch isSet := command.Flags().Changed("to"); {
 		case isSet && undo:
-			return usageErrorf(command, "--to and --undo exclude each other")
+			return usageErrorf(command, "--to and --undo are mutually exclusive")
 		case !isSet && !undo:
 			return usageErrorf(command, "say where to, --to REVISION or --undo; kubectl swarm history pool %s lists the revisions", arguments[0])
 		case request.to < 0:
@@ -138,7 +138,7 @@ func (s *session) printRollback(before *v1alpha1.WorkerPool, to int64, result pl
 		return
 	}
 	s.newPrinter().line("%s", outcome)
-	fmt.Fprintf(s.ErrOut, "What moves is not known: %s\n", oneLine(explain(planErr).Error()))
+	fmt.Fprintf(s.ErrOut, "Cannot tell what moves: %s\n", oneLine(explain(planErr).Error()))
 }
 
 func describePin(before, after int64) string {

@@ -74,7 +74,7 @@ func TestRollbackOfAnUnreadablePool(t *testing.T) {
 	compare(t, "rollback-smaller.txt", w.mustRun("rollback pool cameras --to 2 --dry-run"))
 	code, out, said := w.run("rollback pool cameras --undo")
 	if code != exitOK || out != "workerpool.swarm.io/cameras no longer pinned to revision 2\n" ||
-		!strings.HasPrefix(said, "What moves is not known: ConfigMap \"camera-list\"") || w.pinnedRevision() != 0 {
+		!strings.HasPrefix(said, "Cannot tell what moves: ConfigMap \"camera-list\"") || w.pinnedRevision() != 0 {
 		t.Errorf("exit code %d, %q, %q", code, out, said)
 	}
 	if code, _, _ := w.run("rollback pool cameras --undo --dry-run"); code != exitError {

@@ -18,8 +18,8 @@ import (
 func (s *session) spreadCommand() *cobra.Command {
 	allNamespaces, settings, prices := false, &spreadFlags{}, &prices{}
 	command := &cobra.Command{
-		Use: "spread [WORKLOAD...]", Short: "List workloads that are split between spot and on-demand nodes: wanted, actual, and why not",
-		Long: `List workloads that are split between spot and on-demand nodes: wanted, actual, and why not.
+		Use: "spread [WORKLOAD...]", Short: "List workloads that are split between spot and on-demand nodes: wanted, actual, and problems",
+		Long: `List workloads that are split between spot and on-demand nodes: wanted, actual, and problems.
 
 STATUS and WHY are what the operator has written to the workload. The split is counted here.`,
 		Example: `  kubectl swarm spread

@@ -138,7 +138,7 @@ func TestPlanConsidersWindowsAndTheLastValidSetting(t *testing.T) {
 	w := newSpreadHarness(t, append(late, closed)...)
 	for line, want := range map[string]string{
 		"plan spread web":  "now Rebalancing: waiting: the disruption windows are closed until 2026-03-01T13:00:00Z\n\nstep 1\n",
-		"plan spread late": "now Invalid: the last good setting stays: at least 0 on-demand, 100% spot\nto correct: spot-percentage is \"abc\"",
+		"plan spread late": "now Invalid: the last valid setting stays: at least 0 on-demand, 100% spot\nto correct: spot-percentage is \"abc\"",
 	} {
 		if out := w.mustRun(line); !strings.Contains(out, want) {
 			t.Errorf("%s: %s", line, out)

@@ -21,20 +21,20 @@ func (s *session) unstickCommand() *cobra.Command {
 	var allNamespaces, dryRun bool
 	command := &cobra.Command{
 		Use:   "unstick [SWARM...]",
-		Short: "Let go of Swarms whose deletion waits for an operator that is gone",
+		Short: "Remove the finalizer of Swarms whose deletion waits for a removed operator",
 		Long: `Remove the operator's finalizer from Swarms that are being deleted.
 
-A Swarm that is deleted waits for the operator, which stops what runs first. Without an operator it waits for ever, and its
-namespace with it.
-This command lets it go: the garbage collector deletes its agents, and what runs on them is stopped without an acknowledgement.
+A deleted Swarm waits for the operator, which first stops the running attempts. Without an operator it waits forever, and so does its
+namespace.
+This command ends the wait: the garbage collector deletes the agents, and their attempts are stopped without an acknowledgement.
 
-Without names it is about the Swarms whose deletion began more than a minute ago.`,
+Without names it selects the Swarms whose deletion began more than a minute ago.`,
 		Example: `  kubectl swarm unstick -A --dry-run
   kubectl swarm unstick -n team-a
   kubectl swarm unstick research`,
 	}
-	command.Flags().BoolVarP(&allNamespaces, "all-namespaces", "A", false, "in all namespaces")
-	command.Flags().BoolVar(&dryRun, "dry-run", false, "show which, and change nothing")
+	command.Flags().BoolVarP(&allNamespaces, "all-namespaces", "A", false, "select Swarms of all namespaces")
+	command.Flags().BoolVar(&dryRun, "dry-run", false, "show the Swarms, and change nothing")
 	command.RunE = func(command *cobra.Command, names []string) error {
 		if allNamespaces && len(names) > 0 {
 			return usageErrorf(command, "a swarm is named in one namespace: use -n instead of -A")
@@ -98,7 +98,7 @@ func (s *session) findStuck(ctx context.Context, at cluster, namespace string, n
 // removeFinalizer removes the finalizer of exactly the object that was read.
 func (s *session) removeFinalizer(ctx context.Context, at cluster, swarm *v1alpha1.Swarm, dryRun bool) error {
 	if dryRun {
-		_, _ = fmt.Fprintf(s.Out, "swarm.swarm.io/%s in namespace %s would be let go\n", swarm.Name, swarm.Namespace)
+		_, _ = fmt.Fprintf(s.Out, "swarm.swarm.io/%s in namespace %s would be released\n", swarm.Name, swarm.Namespace)
 		return nil
 	}
 	before := swarm.DeepCopy()
@@ -110,6 +110,6 @@ func (s *session) removeFinalizer(ctx context.Context, at cluster, swarm *v1alph
 	case client.IgnoreNotFound(err) != nil:
 		return fmt.Errorf("remove the finalizer of swarm %q: %w", swarm.Name, err)
 	}
-	_, _ = fmt.Fprintf(s.Out, "swarm.swarm.io/%s in namespace %s let go\n", before.Name, before.Namespace)
+	_, _ = fmt.Fprintf(s.Out, "swarm.swarm.io/%s in namespace %s released\n", before.Name, before.Namespace)
 	return nil
 }

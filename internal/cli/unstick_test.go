@@ -25,11 +25,11 @@ func TestUnstickRemovesFinalizers(t *testing.T) {
 		out, said string
 		left      int
 	}{
-		"unstick":    {0, "swarm.swarm.io/old in namespace default let go\n", "", 4},
-		"unstick -A": {0, "swarm.swarm.io/old in namespace default let go\nswarm.swarm.io/far in namespace team let go\n", "", 3},
+		"unstick":    {0, "swarm.swarm.io/old in namespace default released\n", "", 4},
+		"unstick -A": {0, "swarm.swarm.io/old in namespace default released\nswarm.swarm.io/far in namespace team released\n", "", 3},
 		"unstick -A --dry-run": {0,
-			"swarm.swarm.io/old in namespace default would be let go\nswarm.swarm.io/far in namespace team would be let go\n", "", 5},
-		"unstick fresh":      {0, "swarm.swarm.io/fresh in namespace default let go\n", "", 4},
+			"swarm.swarm.io/old in namespace default would be released\nswarm.swarm.io/far in namespace team would be released\n", "", 5},
+		"unstick fresh":      {0, "swarm.swarm.io/fresh in namespace default released\n", "", 4},
 		"unstick -n nowhere": {0, "", "no Swarm is stuck\n", 5},
 		"unstick running":    {1, "", "kubectl swarm: swarm \"running\" is not being deleted: kubectl delete swarm running comes first\n", 5},
 		"unstick missing":    {1, "", "kubectl swarm: there is no swarm \"missing\" in namespace \"default\"\n", 5},

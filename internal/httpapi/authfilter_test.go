@@ -42,10 +42,10 @@ func TestOnlyAuthorizedCallersAreAnswered(t *testing.T) {
 		{"in that namespace", "/v1/pools?namespace=a", "bearer ana", 200, `{"items":[]}`},
 		{"list is not get", "/v1/pools/a/q", "Bearer ana", 403,
 			`workerpools.swarm.io "q" is forbidden: User "ana" cannot get resource "workerpools" in API group "swarm.io" in the namespace "a"`},
-		{"what is not there is told to those who may ask", "/v1/pools/a/p", "Bearer ana", 404, "not found"},
+		{"a missing object is reported to authorized callers", "/v1/pools/a/p", "Bearer ana", 404, "not found"},
 		{"another kind", "/v1/swarms", "Bearer ana", 403, `cannot list resource "swarms"`},
 		{"everywhere", "/v1/tasks", "Bearer ana", 200, `{"items":[]}`},
-		{"a bad parameter is told to those who may ask", "/v1/swarms?limit=x", "Bearer ana", 403, "swarms.swarm.io is forbidden"},
+		{"a bad parameter is reported to authorized callers", "/v1/swarms?limit=x", "Bearer ana", 403, "swarms.swarm.io is forbidden"},
 	} {
 		got := send(newTestAPI(t, reviews), http.MethodGet, c.path, c.authorization)
 		if got.Code != c.status || !strings.Contains(strings.ReplaceAll(got.Body.String(), `\"`, `"`), c.want) {

@@ -56,7 +56,7 @@ func reply(w http.ResponseWriter, status int, body any) {
 	_ = json.NewEncoder(w).Encode(body)
 }
 
-// newSelfAuthFilter returns a guard that uses self reviews.
+// newSelfAuthFilter returns a filter that uses self reviews.
 func newSelfAuthFilter(t *testing.T, reviews *fakeSelfReviews) *authFilter {
 	t.Helper()
 	server := httptest.NewServer(reviews)
@@ -84,7 +84,7 @@ func TestSelfAuthorizerReviewsItsCallers(t *testing.T) {
 		{"a path", "ana", permission{"get", "/metrics", "", ""}, fakeSelfReviews{}, 0, ""},
 		{"another path", "ana", permission{"get", "/debug", "", ""}, fakeSelfReviews{}, 403, `forbidden: User "ana" cannot get path "/debug"`},
 		{"who is unknown", "bo", permission{"list", "tasks", "a", ""}, fakeSelfReviews{}, 401, "the API server does not accept the token"},
-		{"whom anybody could be", "ana", permission{"list", "tasks", "a", ""}, fakeSelfReviews{anonymous: true}, 401,
+		{"an anonymous user", "ana", permission{"list", "tasks", "a", ""}, fakeSelfReviews{anonymous: true}, 401,
 			"the API server does not accept the token"},
 		{"the API server is away", "ana", permission{"list", "tasks", "a", ""}, fakeSelfReviews{unavailable: true}, 503, "review token"},
 	} {

@@ -74,7 +74,7 @@ func TestStormOfOneFlowDelaysOthersByATurn(t *testing.T) {
 			storm.start(t, limiter, "storm", 5000)
 			for range 100 {
 				other.start(t, limiter, "calm", 1)
-				time.Sleep(100 * time.Millisecond) // the storm has 50 times as many requests, served or not
+				time.Sleep(100 * time.Millisecond) // the other namespace has 50 times as many requests, served or not
 			}
 			synctest.Wait()
 			if got := other.servedWithin(2 * time.Second / 100); got != 100 {
@@ -103,7 +103,7 @@ func TestFlowsTakeTurns(t *testing.T) {
 	})
 }
 
-// Two storms have emptied the bucket. A third flow is served in its turn, and each storm gets only its share while the reserve
+// Two busy flows have emptied the bucket. A third flow is served in its turn, and each busy flow gets only its share while the reserve
 // refills.
 func TestShareBoundsTheRateWhileTheReserveIsUsedUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

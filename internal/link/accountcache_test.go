@@ -15,7 +15,7 @@ func TestListedPodOfAnUnknownAccountIsNotAdmitted(t *testing.T) {
 		if err := to.podCache.refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		c.delay = 5 * time.Second // the roster stays trusted for longer
+		c.delay = 5 * time.Second // the list stays trusted for longer
 		go func() { _, _ = to.Authenticate(t.Context(), tokens[0]) }()
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

@@ -37,7 +37,7 @@ func (b *memoryBudget) release(holder string, size int) {
 	}
 }
 
-// A memoryReservation is the part of its holder's budget that one stream takes, or one connection without a stream. A nil allowance is
+// A memoryReservation is the part of its holder's budget that one stream takes, or one connection without a stream. A nil reservation is
 // unlimited.
 type memoryReservation struct {
 	budget *memoryBudget

@@ -10,7 +10,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/link/linktest"
 )
 
-// joinsAndLeaves are the events of agents that joined or left.
+// joinsAndLeaves records the events of agents that joined or left.
 func joinsAndLeaves(operator *linktest.Operator) []linktest.Event {
 	return slices.DeleteFunc(operator.Events(), func(event linktest.Event) bool { return event.Message != nil })
 }

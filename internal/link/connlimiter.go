@@ -85,7 +85,7 @@ type limitedConn struct {
 	limiter *connLimiter
 	source  string
 
-	// What follows is guarded by the lock of the gate.
+	// The following fields are guarded by the lock of the limiter.
 	closed        bool
 	authenticated bool
 	handshakeDone bool // the handshake succeeded

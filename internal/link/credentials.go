@@ -81,7 +81,7 @@ func newTransportCredentials(config Config, metrics *metrics, receiveBudget *mem
 		peers: peers}
 }
 
-// ServerHandshake is asked by gRPC for every connection.
+// ServerHandshake is called by gRPC for every connection.
 func (t *transportCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	connection, info, err := t.TransportCredentials.ServerHandshake(raw)
 	if err != nil {

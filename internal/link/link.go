@@ -73,8 +73,8 @@ type Events interface {
 	// Received also gets the first heartbeat, and no other. An agent sends it after the Welcome, so it proves that the agent
 	// is still at the other end of this stream; Hello may have been in transit for a long time.
 	Received(agent Agent, message *linkv1.AgentMessage)
-	// Left is called once for every stream for which Lease was called, even if Joined refused it or was never called. The
-	// agent may go on working until its lease expires: see Server.LastHeard.
+	// Left is called once for every stream for which Lease was called, even if Joined refused it or was never called. The agent may
+	// continue to work until its lease expires: see Server.LastHeard.
 	Left(agent Agent)
 }
 

@@ -249,11 +249,11 @@ func TestTermsAreAcceptedOnlyWithProof(t *testing.T) {
 		proof  string
 		passed int64
 	}{
-		"none":             {0, "", 0},
-		"proven":           {5, "5", 5},
-		"without proof":    {5, "", 0},
-		"of another term":  {6, "5", 0},
-		"as high as it is": {1<<63 - 1, "5", 0},
+		"none":               {0, "", 0},
+		"proven":             {5, "5", 5},
+		"without proof":      {5, "", 0},
+		"of another term":    {6, "5", 0},
+		"the highest number": {1<<63 - 1, "5", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			operator := linktest.Start(t, linktest.NewCA(t))

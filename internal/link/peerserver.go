@@ -98,7 +98,7 @@ type verifiedConnCredentials struct {
 	credentials.TransportCredentials
 }
 
-// ServerHandshake is asked by gRPC for every connection.
+// ServerHandshake is called by gRPC for every connection.
 func (verifiedConnCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	conn, isVerified := raw.(verifiedConn)
 	if !isVerified {

@@ -14,8 +14,8 @@ const (
 	listTimeout = 5 * time.Second
 )
 
-// PodLister lists the pods that may be agents, from the API server and not from a cache, which may lag by any amount. PodLister past
-// the end of their deletion are excluded.
+// PodLister lists the pods that may be agents, from the API server and not from a cache, which may lag by any amount. Pods whose deletion
+// should be over are excluded.
 type PodLister func(ctx context.Context) ([]Identity, error)
 
 // A podCache holds the last list of pods.

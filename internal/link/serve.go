@@ -38,7 +38,7 @@ func (s *Server) serveSession(stream agentStream, receiver *streamReceiver, sess
 		return refuse(stream, refusedByConsumer, "NotWanted", err.Error())
 	}
 	s.registry.markWelcomed(sess.agent, lastHeardTTL)
-	// The writer gets a goroutine of its own: it may hang in Send, and only the return of the handler frees it.
+	// The writer gets its own goroutine: it may hang in Send, and only the return of the handler frees it.
 	go sess.writeQueue(stream)
 	return s.serveMessages(receiver, sess)
 }

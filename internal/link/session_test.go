@@ -63,7 +63,7 @@ func assertEnded(t *testing.T, s *session, want codes.Code) {
 		t.Fatal("the session goes on")
 	}
 	if ending, ok := errors.AsType[*streamError](s.endCause); !ok || status.Code(ending.grpcStatus) != want {
-		t.Errorf("the agent is told %v, want %v", s.endCause, want)
+		t.Errorf("the agent gets %v, want %v", s.endCause, want)
 	}
 }
 

@@ -27,7 +27,7 @@ func (c *fakeCluster) forgery(t testing.TB, n int) string {
 	return c.signer.sign(t, podClaims(fmt.Sprintf("forged-%d", n)))
 }
 
-// floodTokens has strangers at an address present tokens, over and over, each as soon as the one before was refused and with a new ID.
+// floodTokens presents forged tokens from an address, each as soon as the previous one was refused, and with a new ID.
 func floodTokens(ctx context.Context, authenticator *TokenAuthenticator, source string, tokens <-chan string) {
 	for range 64 { // what a source may have open
 		go func() {

@@ -73,9 +73,9 @@ func parse(arguments []string, build Build) (commandLine, error) {
 	flags := flag.NewFlagSet("swarm-operator", flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // Command prints it
 	parsed := commandLine{flags: flags, build: build}
-	flags.StringVar(&parsed.config, "config", "", "configuration `file`; left out: defaults and environment only")
+	flags.StringVar(&parsed.config, "config", "", "configuration `file`; default: none, only defaults and environment")
 	flags.StringVar(&parsed.image, "agent-image", "localhost/swarm-agent:"+build.Version, "`image` that holds /swarm-agent")
-	flags.StringVar(&parsed.namespace, "namespace", "", "the operator's own `namespace`; left out: that of its pod, else swarm-system")
+	flags.StringVar(&parsed.namespace, "namespace", "", "the operator's own `namespace`; default: the namespace of its pod, else swarm-system")
 	flags.BoolVar(&parsed.version, "version", false, "print the version and exit")
 	if err := flags.Parse(arguments); err != nil {
 		return parsed, err
@@ -86,7 +86,7 @@ func parse(arguments []string, build Build) (commandLine, error) {
 	return parsed, nil
 }
 
-// logProblems logs every problem on a line of its own.
+// logProblems logs every problem on its own line.
 func logProblems(log *slog.Logger, err error) {
 	for problem := range strings.Lines(err.Error()) {
 		log.Error("configuration refused", "problem", strings.TrimSuffix(problem, "\n"))

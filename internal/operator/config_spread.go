@@ -124,7 +124,7 @@ func checkTaints(key, value string) error {
 		return len(validation.IsQualifiedName(text)) > 0
 	}
 	if slices.ContainsFunc(splitList(value), isInvalid) {
-		return fmt.Errorf("%s is %q: write keys of taints parted by commas, such as \"example.org/going,example.com/stop-*\"", key, value)
+		return fmt.Errorf("%s is %q: write comma-separated keys of taints, such as \"example.org/going,example.com/stop-*\"", key, value)
 	}
 	return nil
 }

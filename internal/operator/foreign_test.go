@@ -71,7 +71,7 @@ func largeObjects() []client.Object {
 func hostileObjects() []client.Object {
 	const labels, annotations = 1_400_000, 256 << 10
 	all := largeObjects()
-	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{ // with the label of a Swarm that is none of ours
+	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{ // with the label of a Swarm that does not own it
 		Namespace: "elsewhere", Name: "labelled",
 		OwnerReferences: []metav1.OwnerReference{{APIVersion: "example.test/v1", Kind: "Swarm", Name: "s", UID: "1", Controller: new(true)}},
 	}}
@@ -142,7 +142,7 @@ func TestForeignObjectsCostLittle(t *testing.T) {
 			kind := kindOf(t, object)
 			transform := transforms[kind]
 			if transform == nil {
-				t.Errorf("the cache holds every %s as it is", kind.Kind)
+				t.Errorf("the cache holds every %s unreduced", kind.Kind)
 				continue
 			}
 			kept, err := transform(object)

@@ -43,8 +43,8 @@ func (p deps) authenticator(ctx context.Context) (link.Authenticator, error) {
 		InScope: p.mayHaveAgents, Refusals: p.refusals,
 	})
 	if err := tokens.Prepare(ctx); err != nil {
-		p.env.Log.Warn("cannot read the keys of the cluster: every token of an agent is reviewed, which takes long when many come at once", "err",
-			err)
+		p.env.Log.Warn("cannot read the signing keys of the cluster: every agent token needs a TokenReview, which is slow for many agents",
+			"err", err)
 	}
 	return tokens, nil
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/link"
 )
 
-// A fakeLease is a Lease as this process sees it.
+// A fakeLease is the Lease that this process sees.
 type fakeLease struct {
 	fresh  bool
 	term   int64

@@ -83,7 +83,7 @@ func checkNamespaceNames(key string, names []string) error {
 	seen := map[string]bool{}
 	for _, name := range names {
 		if len(validation.IsDNS1123Label(name)) > 0 {
-			return fmt.Errorf("%s has %q: write names of namespaces parted by commas, each at most 63 of a-z, 0-9 and -", key, name)
+			return fmt.Errorf("%s has %q: write comma-separated names of namespaces, each at most 63 of a-z, 0-9 and -", key, name)
 		}
 		if seen[name] {
 			return fmt.Errorf("%s has %q twice: write it once", key, name)

@@ -41,7 +41,7 @@ func TestWhatNeedsTheClusterIsRefused(t *testing.T) {
 			"controller.namespaceSelector needs the labels of namespaces"},
 		{namespacedDefaults + "controller: {namespaces: 'team-a,team-a'}", `controller.namespaces has "team-a" twice: write it once`},
 		{namespacedDefaults + "controller: {namespaces: 'team-a,'}", `controller.namespaces has ""`},
-		{namespacedDefaults + "controller: {namespaces: Team_A}", `controller.namespaces has "Team_A": write names of namespaces`},
+		{namespacedDefaults + "controller: {namespaces: Team_A}", `controller.namespaces has "Team_A": write comma-separated names of namespaces`},
 		{namespacedDefaults + "controller: {namespaces: [team-a]}", `controller.namespaces is ["team-a"]: write a text`},
 	} {
 		_, err := Load(writeConfig(t, c.file), nil)

@@ -34,7 +34,7 @@ func (clientManager) GetClient() client.Client {
 	return fake.NewClientBuilder().WithScheme(newScheme()).Build()
 }
 
-// newTestDeps returns the parts of an operator with this configuration.
+// newTestDeps returns the components of an operator with this configuration.
 func newTestDeps(change func(*Config)) deps {
 	config := Defaults()
 	change(&config)

@@ -99,7 +99,7 @@ func (p *deps) unregister(ctx context.Context) {
 		err = p.registration.Remove(ctx, direct, direct)
 	}
 	if err != nil {
-		p.env.Log.Warn("left MutatingWebhookConfiguration behind: the next start replaces it, make uninstall removes it", "name",
+		p.env.Log.Warn("cannot remove MutatingWebhookConfiguration: the next start replaces it, make uninstall removes it", "name",
 			webhookconfig.ConfigurationName, "err", err)
 	}
 }

@@ -48,7 +48,7 @@ func (p deps) addWebhook(ctx context.Context) error {
 			return err
 		}
 	}
-	p.env.Log.Info("the webhook has its certificate", "from", source)
+	p.env.Log.Info("loaded the webhook certificate", "from", source)
 	server := newWebhookServer(options, p.config.webhookEndpoint(), p.refusals)
 	p.webhookGate.checkServing = server.StartedChecker()
 	poolHandler := p.observeWebhook(withLogging(pool.Pods(p.GetClient(), p.GetAPIReader(), p.GetScheme(), p.scope)))

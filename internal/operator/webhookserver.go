@@ -65,13 +65,13 @@ func (w *webhookServer) tlsConfig(ctx context.Context) (*tls.Config, error) {
 	config.GetCertificate = watcher.GetCertificate
 	go func() {
 		if err := watcher.Start(ctx); err != nil {
-			log.FromContext(ctx).Error(err, "the certificate of the webhook is not followed any more")
+			log.FromContext(ctx).Error(err, "stopped watching the webhook certificate")
 		}
 	}()
 	return config, nil
 }
 
-// StartedChecker implements webhook.Server. The check makes a connection of its own.
+// StartedChecker implements webhook.Server. The check uses its own connection.
 func (w *webhookServer) StartedChecker() healthz.Checker {
 	dialer := &tls.Dialer{NetDialer: &net.Dialer{Timeout: 10 * time.Second}, Config: &tls.Config{InsecureSkipVerify: true}}
 	return func(*http.Request) error {

@@ -59,7 +59,7 @@ func newDispatchRunner(operator *kit.Operator, config Config, refusals *limit.Re
 }
 
 // acceptsAgents reports whether agents may be welcomed. A leader that is alone answers heartbeats before it has read everything. Otherwise
-// it waits for the census, which shows whether there was another leader at all.
+// it waits for the snapshot, which shows whether there was another leader at all.
 func (d *dispatchRunner) acceptsAgents() bool {
 	return d.dispatcher.Opened() || !time.Now().Before(d.leadership.SoleLeaderFrom())
 }
@@ -76,7 +76,7 @@ func (d *dispatchRunner) Start(ctx context.Context) error {
 		}
 	}
 	if err != nil && ctx.Err() == nil {
-		return fmt.Errorf("take a census: %w", err)
+		return fmt.Errorf("read the initial snapshot: %w", err)
 	}
 	if ctx.Err() == nil {
 		d.dispatcher.Open(snapshot)

@@ -1,4 +1,5 @@
-// Package workload treats Deployments and StatefulSets alike: what they want, whether they are in motion, and which pods belong to them.
+// Package workload treats Deployments and StatefulSets alike: their desired state, whether they are rolling out, and which pods belong to
+// them.
 package workload
 
 import (

@@ -20,8 +20,8 @@ const (
 type scenario struct {
 	reason    string
 	series    string
-	pendingAt time.Duration // when the trouble begins, if there is any
-	endsAt    time.Duration // from when on there must be no alert, if the story ends well
+	pendingAt time.Duration // when the problem begins, if there is one
+	endsAt    time.Duration // from when on there must be no alert, if the problem ends
 }
 
 // evaluateUntilFiring evaluates the alert at every step until it fires, and no longer than until the end.

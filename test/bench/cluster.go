@@ -40,7 +40,7 @@ type cluster struct {
 func connect(ctx context.Context) (*cluster, error) {
 	folder := os.Getenv("DEVCLUSTER_DATA")
 	if folder == "" {
-		return nil, errors.New("DEVCLUSTER_DATA is not set: run `make bench`, which brings a cluster")
+		return nil, errors.New("DEVCLUSTER_DATA is not set: run `make bench`, which starts a cluster")
 	}
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(), nil).ClientConfig()
 	if err != nil {

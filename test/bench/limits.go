@@ -171,7 +171,7 @@ func (c *cluster) storage(ctx context.Context) (float64, error) {
 	metrics, err := samples(strings.NewReader(string(text)))
 	size := metrics.sum("apiserver_storage_size_bytes")
 	if err == nil && size == 0 {
-		err = errors.New("the API server does not tell the size of etcd")
+		err = errors.New("the API server does not report the size of etcd")
 	}
 	return size / 1e6, err
 }

@@ -147,7 +147,7 @@ func load() string {
 	return strings.Fields(string(text))[0]
 }
 
-// coldStart is how long an operator without any state takes to judge all workloads.
+// coldStart measures how long an operator without any state takes to reconcile all workloads.
 func (b *bench) coldStart(ctx context.Context) error {
 	if err := b.awaitQuiet(ctx); err != nil {
 		return err
@@ -163,7 +163,7 @@ func (b *bench) coldStart(ctx context.Context) error {
 		return err == nil && seen.sum("swarm_spread_workloads") == spreadWorkloads, nil
 	})
 	if err != nil {
-		return fmt.Errorf("judge all workloads: %w", err)
+		return fmt.Errorf("reconcile all workloads: %w", err)
 	}
 	b.report.Time("from the operator's start until it has judged 1,000 workloads", time.Since(start).Seconds(), 10, "s")
 	worked, err := b.operator.cpuTime()
@@ -238,7 +238,7 @@ func (b *bench) nodeLoss(ctx context.Context) error {
 	return b.measureReconcileTime(ctx)
 }
 
-// measureReconcileTime is how long it takes to judge a workload, since the operator's start.
+// measureReconcileTime reports how long reconciles of workloads have taken since the operator's start.
 func (b *bench) measureReconcileTime(ctx context.Context) error {
 	metrics, err := b.operator.read(ctx)
 	if err != nil {

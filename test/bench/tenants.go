@@ -84,7 +84,7 @@ func post(ctx context.Context, httpClient *http.Client, n int) error {
 	return ctx.Err()
 }
 
-// largeReview has a UID of its own that is as large as the whole.
+// largeReview returns a review whose UID is as large as the whole.
 func largeReview(n int) ([]byte, error) {
 	body, err := review(0)
 	if err != nil {

@@ -17,23 +17,23 @@ import (
 	"github.com/cert-manager/cert-manager/pkg/util"
 )
 
-// inject keeps caBundle where an annotation asks for it.
+// inject sets caBundle in objects with the annotation.
 func inject(ctx context.Context) error {
 	config, err := ctrl.GetConfig()
 	if err != nil {
-		return fmt.Errorf("reach cluster: %w", err)
+		return fmt.Errorf("connect to cluster: %w", err)
 	}
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientscheme.AddToScheme, certmanager.AddToScheme} {
 		if err := add(scheme); err != nil {
-			return fmt.Errorf("know kinds: %w", err)
+			return fmt.Errorf("register kinds: %w", err)
 		}
 	}
 	manager, err := ctrl.NewManager(util.RestConfigWithUserAgent(config, "cainjector"), ctrl.Options{
 		Scheme:  scheme,
 		Metrics: metrics.Options{BindAddress: "0"},
 		Cache:   cache.Options{ReaderFailOnMissingInformer: true},
-		// As cainjector has it: what a Secret holds is read when it is needed, so that no old one is injected.
+		// Like cainjector: Secrets are read when they are needed, so that no old CA is injected.
 		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
 	})
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/cert-manager/cert-manager/pkg/controller"
-	// Each of them makes itself known to the package above, and that to this one.
+	// Each of these packages registers itself with the package above.
 	_ "github.com/cert-manager/cert-manager/pkg/controller/certificaterequests/approver"
 	_ "github.com/cert-manager/cert-manager/pkg/controller/certificaterequests/ca"
 	_ "github.com/cert-manager/cert-manager/pkg/controller/certificaterequests/selfsigned"
@@ -30,13 +30,13 @@ const (
 	burst   = 50
 )
 
-// runIssuers makes and renews certificates.
+// runIssuers runs the controllers that create and renew certificates.
 func runIssuers(ctx context.Context) error {
 	factory, err := controller.NewContextFactory(ctx, controller.ContextOptions{
 		Kubeconfig: os.Getenv("KUBECONFIG"), KubernetesAPIQPS: queries, KubernetesAPIBurst: burst,
 	})
 	if err != nil {
-		return fmt.Errorf("reach cluster: %w", err)
+		return fmt.Errorf("connect to cluster: %w", err)
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	for name, construct := range controller.Known() {
@@ -48,7 +48,7 @@ func runIssuers(ctx context.Context) error {
 	}
 	shared, err := factory.Build()
 	if err != nil {
-		return fmt.Errorf("reach cluster: %w", err)
+		return fmt.Errorf("connect to cluster: %w", err)
 	}
 	shared.SharedInformerFactory.Start(ctx.Done())
 	shared.KubeSharedInformerFactory.Start(ctx.Done())

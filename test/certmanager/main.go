@@ -1,11 +1,11 @@
-// Command certmanager is cert-manager as far as our component needs it: its own controllers of certificates, its own issuers and its own
-// injector of CAs, in one process outside of the cluster that KUBECONFIG names. test/e2e/certmanager runs it.
+// Command certmanager runs the parts of cert-manager that our component needs: its certificate controllers, its issuers and its CA
+// injector, in one process outside of the cluster that KUBECONFIG names. test/e2e/certmanager runs it.
 //
-// What cert-manager ships is put together in modules of its own that cannot be fetched; this puts the same packages together. It does not
-// elect a leader and listens nowhere, and webhooks of cert-manager are left out: they only refuse what is malformed. Feature gates are
-// given as arguments, each like Name=false.
+// The programs of cert-manager are in modules that cannot be downloaded; this one is built from the same packages. It elects no leader,
+// listens on no port, and omits the webhooks of cert-manager, which only refuse malformed objects. Arguments are feature gates such as
+// Name=false.
 //
-// It is a module of its own, so that cert-manager is built with the versions that it was released with.
+// It is a separate module, so that cert-manager is built with the dependency versions of its release.
 package main
 
 import (

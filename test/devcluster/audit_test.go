@@ -24,7 +24,7 @@ type user struct {
 	Groups   []string
 }
 
-// String reads as a sentence: system:kube-scheduler create pods/binding web.
+// String returns, for example, "system:kube-scheduler create pods/binding web".
 func (d auditEntry) String() string {
 	what := strings.TrimSuffix(d.ObjectRef.Resource+"/"+d.ObjectRef.Subresource, "/")
 	return strings.TrimSpace(strings.Join([]string{d.User.Username, d.Verb, what, d.ObjectRef.Name}, " "))
@@ -55,7 +55,7 @@ func (c cluster) requestsByFlowSchema(ctx context.Context) map[string]int {
 	return counts
 }
 
-// describeAudit is about users and their requests. It relies on the pod web having been made.
+// describeAudit tests users and their requests. It requires that the pod web was created.
 func describeAudit(c *cluster) {
 	It("logs who did what, each component by a name of its own", func() {
 		var told []string

@@ -18,10 +18,10 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// cluster is one data folder and what the program makes of it.
+// A cluster is one data folder and the cluster that the program creates in it.
 type cluster struct{ data string }
 
-// newCluster is a cluster that is not there yet, and not there any more when the spec ends.
+// newCluster returns a cluster that does not exist yet. It is removed when the spec ends.
 func newCluster(name string) cluster {
 	GinkgoHelper()
 	c := cluster{data: filepath.Join(testFolder, name)}
@@ -34,18 +34,18 @@ func newCluster(name string) cluster {
 	return c
 }
 
-// temporary is where programs of the cluster find room for files that they should remove again.
+// temporary is the folder for temporary files of the cluster's programs, which they should remove.
 func (c cluster) temporary() string { return c.data + ".tmp" }
 
-// command is a call of the program for this cluster. The environment, too, names the folder: everything that comes of the
-// call inherits it and is known by it.
+// command returns a call of the program for this cluster. The environment also names the folder, so that all child processes can be
+// identified by it.
 func (c cluster) command(arguments ...string) *exec.Cmd {
 	command := exec.Command(devclusterProgram, arguments...)
 	command.Env = append(os.Environ(), "DEVCLUSTER_DATA="+c.data, "TMPDIR="+c.temporary(), "KUBECONFIG=")
 	return command
 }
 
-// commandByFlag is a call of the program that names the folder by the flag alone.
+// commandByFlag returns a call of the program that names the folder only by the flag.
 func (c cluster) commandByFlag(arguments ...string) *exec.Cmd {
 	return c.command(append(arguments, "--data", c.data)...)
 }
@@ -65,7 +65,7 @@ func (c cluster) kubectl(arguments ...string) {
 	runSuccessfully(c.command(append([]string{"kubectl"}, arguments...)...))
 }
 
-// client talks to the cluster by the kubeconfig that the program prints. It gives up soon, since some specs wait for that.
+// client returns a client for the kubeconfig that the program prints. It has a short timeout, since some specs wait for it.
 func (c cluster) client(inContext string) *kubernetes.Clientset {
 	GinkgoHelper()
 	parsed, err := clientcmd.Load(output(c.commandByFlag("kubeconfig")))
@@ -81,7 +81,7 @@ func (c cluster) client(inContext string) *kubernetes.Clientset {
 // first and second are the contexts of the two API servers.
 const first, second = "devcluster", "devcluster-2"
 
-// status is the program's output for other programs.
+// status returns the program's machine-readable output.
 type status struct {
 	Data       string
 	Server     string
@@ -112,7 +112,7 @@ func (c cluster) component(name string) component {
 	return all[at]
 }
 
-// checkEtcd asks for something that only etcd knows.
+// checkEtcd reads something that only etcd knows.
 func checkEtcd(ctx context.Context, client kubernetes.Interface) error {
 	_, err := client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
 	return err

@@ -11,13 +11,13 @@ import (
 	"github.com/onsi/gomega/gexec"
 )
 
-// developmentNotice opens everything that brings up a cluster.
+// developmentNotice is the first output of every command that starts a cluster.
 const developmentNotice = "A cluster for development and tests. NOT for production."
 
-// failureOutput is the last output of a program that failed, after the notice and its progress.
+// failureOutput returns the last output of a failed program, after the notice and the progress.
 var failureOutput = regexp.MustCompile(`\A(?:` + regexp.QuoteMeta(developmentNotice) + `\n)?(?: *[0-9.]+ s  .*\n)*(devcluster: .*)\n\z`)
 
-// start runs a command and goes on; its output is shown when the spec fails.
+// start starts a command and returns; its output is shown when the spec fails.
 func start(command *exec.Cmd) *gexec.Session {
 	GinkgoHelper()
 	session, err := gexec.Start(command, GinkgoWriter, GinkgoWriter)
@@ -25,7 +25,7 @@ func start(command *exec.Cmd) *gexec.Session {
 	return session
 }
 
-// finish runs a command to its end, whatever that is.
+// finish runs a command until it ends, successfully or not.
 func finish(command *exec.Cmd) *gexec.Session {
 	GinkgoHelper()
 	session := start(command)
@@ -33,7 +33,7 @@ func finish(command *exec.Cmd) *gexec.Session {
 	return session
 }
 
-// runSuccessfully runs a command that must go well and gives what it printed.
+// runSuccessfully runs a command that must succeed, and returns its output.
 func runSuccessfully(command *exec.Cmd) string {
 	GinkgoHelper()
 	session := finish(command)
@@ -41,7 +41,7 @@ func runSuccessfully(command *exec.Cmd) string {
 	return string(session.Out.Contents())
 }
 
-// output is what a command prints that must go well. It is not shown: only the specs care for it.
+// output returns the output of a command that must succeed, without showing it.
 func output(command *exec.Cmd) []byte {
 	GinkgoHelper()
 	text, err := command.Output()
@@ -49,7 +49,7 @@ func output(command *exec.Cmd) []byte {
 	return text
 }
 
-// runExpectingFailure runs a command that must fail and returns its only line of complaint.
+// runExpectingFailure runs a command that must fail, and returns its single error line.
 func runExpectingFailure(command *exec.Cmd) string {
 	GinkgoHelper()
 	session := finish(command)
@@ -65,10 +65,10 @@ func withEnvironment(command *exec.Cmd, variables ...string) *exec.Cmd {
 	return command
 }
 
-// unprivileged is the UID of a user who owns nothing.
+// unprivileged is the UID of a user without any files or permissions.
 const unprivileged = 65534
 
-// asNobody takes all rights from a command.
+// asNobody runs a command without privileges.
 func asNobody(command *exec.Cmd) *exec.Cmd {
 	command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: unprivileged, Gid: unprivileged}}
 	command.Dir = testFolder

@@ -90,7 +90,7 @@ var _ = Describe("what cannot work is refused in one line that names the fix", f
 	)
 })
 
-// usedPort is one that this process listens on until the spec is over.
+// usedPort returns a port on which this process listens until the spec ends.
 func usedPort() string {
 	GinkgoHelper()
 	listener := listen()

@@ -28,14 +28,14 @@ func readNote(ctx context.Context, client kubernetes.Interface, name string) err
 	return err
 }
 
-// timedOut reports whether the client or the API server timed out. The API server breaks off an answer that it has begun.
+// timedOut reports whether the client or the API server timed out. The API server aborts a response that it has begun.
 func timedOut(err error) bool {
 	var late net.Error
 	return apierrors.IsTimeout(err) || errors.As(err, &late) && late.Timeout() ||
 		strings.Contains(err.Error(), "INTERNAL_ERROR; received from peer")
 }
 
-// describeSecondServer is about two API servers and the link by which the second reaches etcd.
+// describeSecondServer tests two API servers, and the link through which the second one reaches etcd.
 func describeSecondServer(c *cluster) {
 	It("serves the same objects from both API servers", func(ctx SpecContext) {
 		firstClient, secondClient := c.client(first), c.client(second)
@@ -58,7 +58,7 @@ func describeSecondServer(c *cluster) {
 	}, SpecTimeout(timeout))
 }
 
-// describeFaults hurts the control plane and lets it recover.
+// describeFaults breaks the control plane and lets it recover.
 func describeFaults(c *cluster) {
 	It("freezes an API server, which then does not answer, and lets it go on", func(ctx SpecContext) {
 		client := c.client(first)
@@ -91,7 +91,7 @@ func describeFaults(c *cluster) {
 	It("keeps a killed component down until it is restarted, and etcd keeps its data", func(ctx SpecContext) {
 		client := c.client(first)
 		runSuccessfully(c.commandByFlag("kill", "etcd"))
-		// Longer than a component rests that ended by itself.
+		// Longer than the back-off of a component that exited.
 		Consistently(c.component).WithArguments("etcd").WithTimeout(2 * time.Second).WithPolling(500 * time.Millisecond).
 			Should(Equal(component{Name: "etcd", State: "killed"}))
 		Expect(checkEtcd(ctx, client)).NotTo(Succeed())

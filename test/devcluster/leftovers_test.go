@@ -21,7 +21,7 @@ func (c cluster) clusterID() string {
 	return hex.EncodeToString(sum[:4])
 }
 
-// leftovers are all the things on this machine that are the cluster's, one line each.
+// leftovers returns everything on this machine that belongs to the cluster, one line each.
 func (c cluster) leftovers() []string {
 	var leftovers []string
 	for _, one := range c.processes() {
@@ -46,13 +46,14 @@ func mentions(kind string, all []string, what string) []string {
 	return result
 }
 
-// process is one of the cluster's, a container's included.
+// A process belongs to the cluster or to one of its containers.
 type process struct {
 	pid  int
 	args []string
 }
 
-// processes are known by the folder in their command line or environment, or, in a container, by their control group.
+// processes returns the processes of the cluster, identified by the folder in their command line or environment, or in a container by their
+// control group.
 func (c cluster) processes() []process {
 	folders, _ := filepath.Glob("/proc/[0-9]*")
 	var processes []process
@@ -69,7 +70,7 @@ func (c cluster) processes() []process {
 	return processes
 }
 
-// supervisors are the processes that keep all others of the cluster alive.
+// supervisors returns the processes that supervise all others of the cluster.
 func (c cluster) supervisors() []int {
 	var pids []int
 	for _, one := range c.processes() {
@@ -80,7 +81,7 @@ func (c cluster) supervisors() []int {
 	return pids
 }
 
-// argumentsOf gives the command line of a component.
+// argumentsOf returns the command line of a component.
 func (c cluster) argumentsOf(component string) []string {
 	all := c.processes()
 	at := slices.IndexFunc(all, func(one process) bool { return one.args[0] == component })
@@ -92,7 +93,7 @@ func (c cluster) interfaces() []string {
 	return slices.DeleteFunc(interfaces(), func(name string) bool { return !strings.Contains(name, c.clusterID()) })
 }
 
-// files are the folder itself, what was left in the temporary one, and locks in the user's cache.
+// files returns the folder itself, files left in the temporary folder, and locks in the user's cache.
 func (c cluster) files() []string {
 	temporary, _ := filepath.Glob(filepath.Join(c.temporary(), "*"))
 	locks, _ := filepath.Glob(filepath.Join(cacheFolder(), "*"+c.clusterID()+"*"))
@@ -103,7 +104,7 @@ func (c cluster) files() []string {
 	return found
 }
 
-// cacheFolder is where the program keeps what outlives clusters.
+// cacheFolder is the folder for files that outlive clusters.
 func cacheFolder() string {
 	cache, err := os.UserCacheDir()
 	Expect(err).NotTo(HaveOccurred())
@@ -122,7 +123,7 @@ func interfaces() []string {
 
 func routes() []string { return append(lines("/proc/net/route"), lines("/proc/net/ipv6_route")...) }
 
-// controlGroups are the groups at the top of every hierarchy.
+// controlGroups returns the groups at the top of every hierarchy.
 func controlGroups() []string {
 	var groups []string
 	for _, mount := range lines("/proc/self/mounts") {

@@ -13,7 +13,7 @@ import (
 	"github.com/onsi/gomega/gexec"
 )
 
-// expectNoLeftovers is what must hold of a cluster that is gone, on a machine as it was before.
+// expectNoLeftovers checks that nothing of the removed cluster is left, and that the machine is as before.
 func expectNoLeftovers(c cluster, before machine) {
 	GinkgoHelper()
 	Expect(c.leftovers()).To(BeEmpty())
@@ -49,7 +49,7 @@ var _ = Describe("up and down", Ordered, func() {
 		))
 	}, SpecTimeout(timeout))
 
-	It("is taken away without a trace, with a pod running", func() {
+	It("is removed without a trace, with a pod running", func() {
 		c.down()
 		expectNoLeftovers(c, before)
 	})
@@ -59,7 +59,7 @@ var _ = Describe("up and down", Ordered, func() {
 		Expect(readyNodes(ctx, c.client(first))).To(ConsistOf("node-1"))
 	}, SpecTimeout(timeout))
 
-	It("is taken away without a trace when its supervisors were killed", func() {
+	It("is removed without a trace when its supervisors were killed", func() {
 		pids := c.supervisors()
 		Expect(pids).To(HaveLen(2), "of the control plane and of the node")
 		for _, pid := range pids {
@@ -69,7 +69,7 @@ var _ = Describe("up and down", Ordered, func() {
 		expectNoLeftovers(c, before)
 	})
 
-	It("can be taken away twice, or without ever having been there", func() {
+	It("can be removed twice, or without ever having existed", func() {
 		c.down()
 		newCluster("never-there").down()
 		expectNoLeftovers(c, before)
@@ -86,7 +86,7 @@ var _ = Describe("up and down", Ordered, func() {
 	})
 })
 
-// awaitPoint waits until an `up` that is under way has come to some point.
+// awaitPoint waits until a running `up` has reached some point.
 type awaitPoint func(c cluster, session *gexec.Session)
 
 func awaitFirstOutput(_ cluster, session *gexec.Session) {
@@ -148,7 +148,7 @@ var _ = Describe("up, cut short", func() {
 	)
 })
 
-// Sockets below a folder may have 108 characters, and some components read their configuration word by word.
+// Paths of sockets have at most 108 characters, and some components split their configuration at spaces.
 var _ = It("takes a folder whose name is long and has spaces in it", func(ctx SpecContext) {
 	skipUnlessRoot("a real node")
 	c := newCluster(strings.Repeat("long ", 30) + "name")

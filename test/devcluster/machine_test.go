@@ -11,24 +11,24 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// machine is what clusters must not change: all mounts, routes, interfaces, control groups, packet rules and kernel
-// settings, except those that bear the name of some cluster, of which others may come and go meanwhile.
+// machine is the state that clusters must not change: all mounts, routes, interfaces, control groups, packet rules and kernel settings,
+// except those with the name of a cluster, since other clusters may start and stop meanwhile.
 type machine struct {
 	Mounts, Interfaces, Routes, ControlGroups, Folders []string
 	Rules                                              string
 	Kernel                                             map[string]string
 }
 
-// clusterName matches the names that clusters give to what they make on the machine.
+// clusterName matches the names of what clusters create on the machine.
 var clusterName = regexp.MustCompile(`\b(dc|devcluster)-[0-9a-f]{8}`)
 
-// containerFolders are the fixed places where programs of a node keep state unless they are prevented from it.
+// containerFolders are the default folders for the state of a node's programs, which must not be used.
 var containerFolders = []string{
 	"/etc/cni", "/run/containerd", "/run/netns", "/run/runc", "/var/lib/cni", "/var/lib/containerd", "/var/lib/kubelet",
 	"/var/log/containers", "/var/log/pods",
 }
 
-// kubeletSettings are the kernel's settings that a kubelet likes to change, for the whole machine.
+// kubeletSettings are the kernel settings that a kubelet changes by default, for the whole machine.
 var kubeletSettings = []string{
 	"kernel/keys/root_maxbytes", "kernel/keys/root_maxkeys", "kernel/panic", "kernel/panic_on_oops", "vm/overcommit_memory", "vm/panic_on_oom",
 	"net/ipv4/ip_forward",

@@ -15,7 +15,7 @@ import (
 )
 
 var _ = Describe("run", func() {
-	var caller cluster // the environment in which the program is called, not the cluster that it makes
+	var caller cluster // the environment in which the program is called, not the cluster that it creates
 	var before machine
 
 	BeforeEach(func() {
@@ -62,7 +62,7 @@ var _ = Describe("run", func() {
 		expectNoLeftovers(caller, before)
 	})
 
-	// This is how tools/suites holds its clusters.
+	// tools/suites runs its clusters in this way.
 	It("cleans up when the command ends with the process that held its input, which was killed", func() {
 		input, held, err := os.Pipe()
 		Expect(err).NotTo(HaveOccurred())

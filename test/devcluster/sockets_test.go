@@ -23,7 +23,7 @@ type listener struct {
 
 func (l listener) String() string { return fmt.Sprintf("%s %s %.40s", l.Protocol, l.Address, l.Args) }
 
-// listeners are the cluster's in the machine's own network; nodes and pods have networks of theirs.
+// listeners returns the cluster's listeners in the machine's own network; nodes and pods have their own networks.
 func (c cluster) listeners() []listener {
 	open := openSockets()
 	ours := network("self")
@@ -49,7 +49,7 @@ func network(pid string) string {
 	return name
 }
 
-// openSockets are all listening sockets of the machine's network, by what a file descriptor calls them.
+// openSockets returns all listening sockets of the machine's network, by the link text of a file descriptor.
 func openSockets() map[string]listener {
 	const tcpListens, udpUnconnected = "0A", "07"
 	listeners := map[string]listener{}
@@ -77,7 +77,7 @@ func parseAddress(text string) netip.AddrPort {
 	return netip.AddrPortFrom(address.Unmap(), uint16(number))
 }
 
-// bridgeAddress is the machine's own address on the cluster's network.
+// bridgeAddress returns the machine's own address on the cluster's network.
 func (c cluster) bridgeAddress() netip.Addr {
 	bridge, err := net.InterfaceByName("dc-" + c.clusterID())
 	Expect(err).NotTo(HaveOccurred())

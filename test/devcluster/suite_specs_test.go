@@ -10,7 +10,7 @@ import (
 	"github.com/onsi/gomega/gexec"
 )
 
-// Two clusters serve most specs, since bringing one up is what takes time. The later files hurt the first one more and more.
+// Most specs share two clusters, since starting one takes time. The later files damage the first one more and more.
 var _ = Describe("two clusters at once", Ordered, ContinueOnFailure, func() {
 	var east, west cluster
 	var before machine
@@ -77,7 +77,7 @@ var _ = Describe("two clusters at once", Ordered, ContinueOnFailure, func() {
 	})
 })
 
-// describeLooking is about the commands that change nothing.
+// describeLooking tests the commands that change nothing.
 func describeLooking(c *cluster) {
 	It("refuses a second cluster in the same folder", func() {
 		Expect(runExpectingFailure(c.commandByFlag("up"))).To(ContainSubstring("run `devcluster down` first, or name another folder with --data"))

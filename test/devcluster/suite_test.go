@@ -1,7 +1,7 @@
-// Package devcluster proves the development cluster by running it as its users do, as a program: it comes up, breaks on
-// command, logs every request with its user, refuses with one line that names the fix, and leaves nothing behind, however it ends.
+// Package devcluster tests the development cluster as a program, as its users run it: it starts, breaks on command, logs every request with
+// its user, rejects errors with one line that names the fix, and leaves nothing behind, however it ends.
 //
-// Everything that the suite creates lies in one folder of its own. Other clusters of the machine are left alone and do not disturb it.
+// Everything that the suite creates is in one folder. It neither touches other clusters of the machine nor depends on them.
 package devcluster
 
 import (
@@ -16,13 +16,13 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// timeout is the timeout on a slow and busy machine; all that is asserted comes much sooner.
+// timeout is for a slow and busy machine; everything that is asserted happens much sooner.
 const timeout = 3 * time.Minute
 
-// What every spec works with. They are set once, before the first spec.
+// The following are set once, before the first spec.
 var (
 	devclusterProgram string // the command under test
-	testFolder        string // the folder that holds everything the suite makes
+	testFolder        string // the folder with everything that the suite creates
 )
 
 func TestDevcluster(t *testing.T) {
@@ -37,14 +37,14 @@ func TestDevcluster(t *testing.T) {
 	RunSpecs(t, "The development cluster")
 }
 
-// repositoryPath makes a path absolute; one that is not chosen lies in this repository.
+// repositoryPath returns the absolute path of an optional setting, or the default in this repository.
 func repositoryPath(chosen, usual string) string {
 	if chosen == "" {
 		chosen = filepath.Join("..", "..", usual)
 	}
 	absolute, err := filepath.Abs(chosen)
 	if err != nil {
-		panic(err) // the working folder is gone
+		panic(err) // the working folder no longer exists
 	}
 	return absolute
 }
@@ -52,21 +52,21 @@ func repositoryPath(chosen, usual string) string {
 var _ = BeforeSuite(func() {
 	made, err := os.MkdirTemp("", "test-of-devcluster-")
 	Expect(err).NotTo(HaveOccurred())
-	// Without symbolic links the folder is spelled as the program spells it, and so is found in command lines.
+	// Without symbolic links the folder has the same path as in the program, so that it is found in command lines.
 	testFolder, err = filepath.EvalSymlinks(made)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(os.Chmod(testFolder, 0o755)).To(Succeed(), "the suite also works as a plain user")
 	DeferCleanup(os.RemoveAll, testFolder)
 })
 
-// skipUnlessRoot skips what a plain user may not do.
+// skipUnlessRoot skips specs that need root.
 func skipUnlessRoot(what string) {
 	if os.Geteuid() != 0 {
 		Skip(what + " needs root")
 	}
 }
 
-// reportDuration puts a duration, and what it should be, into the report of every run.
+// reportDuration adds a duration and its target to the report of every run.
 func reportDuration(name string, took, target time.Duration) {
 	verdict := "within"
 	if took > target {

@@ -51,7 +51,7 @@ func ownerOf(pid int) uint32 {
 	return stat.Uid
 }
 
-// copyOf puts a program where every user may run it.
+// copyOf copies a program to where every user may run it.
 func copyOf(path string) string {
 	GinkgoHelper()
 	folder := filepath.Join(testFolder, "programs")
@@ -63,7 +63,7 @@ func copyOf(path string) string {
 	return to
 }
 
-// copyBundles puts every Kubernetes that was built here where a plain user may read it; the program picks its own.
+// copyBundles copies every Kubernetes that was built here to where an unprivileged user may read it; the program chooses its own.
 func copyBundles(to string) {
 	GinkgoHelper()
 	bundles, err := filepath.Glob(filepath.Join(cacheFolder(), "kubernetes-*", "kube"))
@@ -100,7 +100,7 @@ func copyEntry(from, to string, entry fs.DirEntry) error {
 	}
 }
 
-// share gives a file a second name, or copies it where the disk is another.
+// share links a file, or copies it to another disk.
 func share(from, to string) error {
 	if os.Link(from, to) == nil {
 		return nil

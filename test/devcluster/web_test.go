@@ -25,7 +25,7 @@ func probeTarball() string {
 	return path
 }
 
-// imageName reads from a tarball what its image is called, since that has the version in it.
+// imageName reads the name of the image from a tarball, since it contains the version.
 func imageName(tarball string) string {
 	GinkgoHelper()
 	file, err := os.Open(tarball)
@@ -72,7 +72,7 @@ func phaseOf(ctx context.Context, client kubernetes.Interface, pod string) (core
 	return found.Status.Phase, nil
 }
 
-// requestWeb has the pod call its own Service by name: through DNS, kube-proxy and the pod network.
+// requestWeb makes the pod call its own Service by name: through DNS, kube-proxy and the pod network.
 func (c cluster) requestWeb(g Gomega) string {
 	session := start(c.command("kubectl", "exec", "web", "--", "/probe", "get", "--timeout=2s", "http://web.default.svc.cluster.local:8080/"))
 	g.Eventually(session).Should(gexec.Exit(0))

@@ -61,7 +61,7 @@ mode: Running
 	Entry("SwarmSnapshot", snapshot, `{keep: 7, storage: {configMap: {}}}`),
 )
 
-var _ = DescribeTable("is accepted and kept as it is",
+var _ = DescribeTable("is accepted and stored unchanged",
 	func(ctx SpecContext, of base, changes, kept string) {
 		stored := createObject(ctx, of.withChanges(changes))
 		Expect(stored.Object["spec"]).To(contain(value(kept)))

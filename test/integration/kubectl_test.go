@@ -139,12 +139,12 @@ var _ = Describe("kubectl", Ordered, func() {
 			Expect(strings.Join(strings.Fields(mustKubectl(ctx, "explain", path)), " ")).To(ContainSubstring(meaning))
 		},
 		Entry(nil, "swarm", "Swarm is a set of long-lived agents"),
-		Entry(nil, "swarm.spec.topology", "Default mesh"),
+		Entry(nil, "swarm.spec.topology", "Defaults to mesh"),
 		Entry(nil, "sw.spec.agents.storage.retention", "Scaling never deletes a volume"),
-		Entry(nil, "agent.status.workload.running.attempt", "number of the try"),
-		Entry(nil, "task.spec.retry.factor", "Default 2"),
+		Entry(nil, "agent.status.workload.running.attempt", "number of the attempt"),
+		Entry(nil, "task.spec.retry.factor", "Defaults to 2"),
 		Entry(nil, "tk.status.assignedAgents", "at most 64 of them"),
-		Entry(nil, "workerpool.spec.refresh.acknowledge.httpGet.path", "Default /internal/version"),
+		Entry(nil, "workerpool.spec.refresh.acknowledge.httpGet.path", "Defaults to /internal/version"),
 		Entry(nil, "swarmsnapshot.spec.storage.s3.credentialsSecretRef", "accessKeyID"),
 	)
 

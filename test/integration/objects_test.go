@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// A base is a valid object. Each case of the tables below is a base plus the one thing that is wrong with it.
+// A base is a valid object. Each case of the tables below is a base with one invalid change.
 type base string
 
 const (
@@ -130,14 +130,14 @@ func writeStatus(ctx context.Context, object *unstructured.Unstructured, status 
 	return api.Status().Patch(ctx, object, client.RawPatch(types.MergePatchType, patch))
 }
 
-// expectRefusal wants a refusal for the content of the object, as opposed to one for its author.
+// expectRefusal expects a refusal because of the content of the object, not because of its author.
 func expectRefusal(err error, sentence string) {
 	GinkgoHelper()
 	Expect(err).To(MatchError(ContainSubstring(sentence)))
 	Expect(apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)).To(BeTrue(), "refused as invalid, not for another cause")
 }
 
-// Shorthands for values that are too long to write out.
+// Abbreviations for long values.
 
 func letters(n int) string { return strings.Repeat("a", n) }
 

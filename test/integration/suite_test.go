@@ -1,7 +1,7 @@
-// Package integration proves the API on a real API server with no operator running: what is refused and with which
-// sentence, what is accepted, and what kubectl shows of it.
+// Package integration tests the API on a real API server without an operator: what is refused and with which message, what is accepted, and
+// what kubectl shows.
 //
-// It takes any cluster that KUBECONFIG names, works in a namespace of its own and leaves nothing but the CRDs behind.
+// It runs on any cluster that KUBECONFIG names, uses its own namespace and leaves only the CRDs behind.
 package integration
 
 import (
@@ -35,7 +35,7 @@ const (
 // kinds are the plural names of all kinds of ours.
 var kinds = []string{"swarms", "agents", "tasks", "workerpools", "swarmsnapshots"}
 
-// What every test works with. They are set once, before the first test.
+// The following are set once, before the first test.
 var (
 	server    *rest.Config
 	api       client.Client

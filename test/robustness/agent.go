@@ -19,7 +19,7 @@ import (
 	"github.com/swarm-io/swarm-operator/agent"
 )
 
-// Settings for the process of an agent beside the variables of its pod.
+// Settings for the process of an agent in addition to the variables of its pod.
 const (
 	agentArgument    = "agent"
 	programsArgument = "programs" // attempts are programs, not code in the process of the agent
@@ -30,11 +30,11 @@ const (
 // A taskOrder is the payload of a task.
 type taskOrder struct {
 	Milliseconds int  `json:"milliseconds"`
-	IgnoresStop  bool `json:"stubborn,omitempty"` // the code does not stop when it is asked to
+	IgnoresStop  bool `json:"stubborn,omitempty"` // the code ignores requests to stop
 	Failures     int  `json:"failures,omitempty"` // this many attempts fail
 }
 
-// A worker is the code of an agent. It writes down what it does before it does it.
+// A worker is the code of an agent. It records each action before it does it.
 type worker struct {
 	process string
 	journal *Journal
@@ -46,8 +46,8 @@ type worker struct {
 
 // runAgent is the process of an agent.
 func runAgent(programs bool) error {
-	// A standby answers with the address of the leader, which is not behind the proxies of this run. So that address is a name that does
-	// not resolve, and the agent tries its next address, which is behind them. The name must not be looked up outside of this machine.
+	// A standby redirects agents to the address of the leader, which is not behind the proxies of this run. So that address is a name that
+	// does not resolve, and the agent tries its next address, which is behind them. The name must not be resolved outside of this machine.
 	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
 		return nil, errors.New("there is no name server")
 	}}
@@ -118,7 +118,7 @@ func (w *worker) Handle(ctx context.Context, task agent.Task, _ agent.Report) (a
 	return event.Run, err
 }
 
-// work does what is ordered in the process of the agent, which cannot kill it without ending itself.
+// work does the work in the process of the agent, which cannot kill it without ending itself.
 func work(ctx context.Context, order taskOrder, task agent.Task) error {
 	stop := ctx.Done()
 	if order.IgnoresStop {
@@ -135,7 +135,7 @@ func work(ctx context.Context, order taskOrder, task agent.Task) error {
 	return nil
 }
 
-// runInProcessGroup does the same in a process group of its own, and returns when nothing is left of it.
+// runInProcessGroup does the same in its own process group, and returns when the group has ended.
 func runInProcessGroup(ctx context.Context, wanted taskOrder, task agent.Task) error {
 	handler, err := agent.Command(task.StateDir, "sh", "-c", wanted.script(task.Attempt))
 	if err == nil {
@@ -144,7 +144,7 @@ func runInProcessGroup(ctx context.Context, wanted taskOrder, task agent.Task) e
 	return err
 }
 
-// script is the order for a shell.
+// script returns the work as a shell script.
 func (o taskOrder) script(attempt int) string {
 	text := fmt.Sprintf("sleep %d.%03d", o.Milliseconds/1000, o.Milliseconds%1000)
 	if o.IgnoresStop {

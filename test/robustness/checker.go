@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	// resumeTolerance is how long code may go on in a process that was suspended past its lease: until the watchdog has looked at the clock,
+	// resumeTolerance is how long code may continue in a process that was suspended past its lease: until the watchdog has read the clock,
 	// and has ended the process because of code that does not stop.
 	resumeTolerance = watchdog.Tick + watchdog.DeathTimeout + 400*time.Millisecond
-	// acknowledgeTolerance is by how much the journal may see what is stored later than an agent whose result was acknowledged. The operators'
-	// proxies are never late. The watch may be, and it is the only witness if the API server had no time to answer.
+	// acknowledgeTolerance is by how much the journal may record a stored result later than its agent records the acknowledgement. The
+	// operators' proxies are never late. The watch may be, and it is the only evidence if the API server could not respond.
 	acknowledgeTolerance = 2 * time.Second
-	// apiServerRecoveryTime is for how long after a fault of the API server there may be no other witness.
+	// apiServerRecoveryTime is for how long after a fault of the API server there may be no other evidence.
 	apiServerRecoveryTime = 30 * time.Second
 
 	// eventActive is when a process that was resumed counts again.
@@ -42,12 +42,12 @@ type taskHistory struct {
 	epochs        map[int64]bool // of attempts that were started or are stored
 }
 
-// checker goes through a journal that is in the order of time.
+// checker checks a journal in the order of time.
 type checker struct {
 	Verdict
 	tasks       map[string]*taskHistory // by UID
 	requests    map[string]*requests    // by the name of a task
-	suspended   map[string]int          // processes that stand still, or were resumed a moment ago
+	suspended   map[string]int          // processes that are suspended, or were just resumed
 	terms       map[string]int64        // by the name of an operator: the newest in which it leads
 	startEvents []Event                 // all there are in the journal
 	epochs      map[string][]int64      // by UID: of all attempts in the journal, whether they were started or only stored
@@ -89,10 +89,10 @@ func checkJournal(events []Event, submitted int) Verdict {
 	return j.Verdict
 }
 
-// sortEvents adds when resumed processes count again, and defers acknowledgements by what is tolerated.
+// sortEvents adds the times at which resumed processes count again, and delays acknowledgements by the tolerance.
 func sortEvents(events []Event) []Event {
 	sorted := slices.Clone(events)
-	recoversAt := time.Duration(-1) // until when the API server may have been away
+	recoversAt := time.Duration(-1) // until when the API server may have been unavailable
 	for n, event := range events {
 		switch event.Kind {
 		case eventResumed:
@@ -177,14 +177,14 @@ func (j *checker) start(event Event) {
 	task.epochs[event.Epoch] = true
 	task.history.RecordAssignment(event.Epoch)
 	if j.suspended[event.Process] > 0 {
-		return // it was about to start before it was suspended, and does not get far
+		return // it was about to start before it was suspended, and is ended soon
 	}
 	late := j.wasAssignedBefore(event.Epoch, task.finalAt) && task.isFromNextLeader(event.Epoch)
 	j.addViolations(event, task.history.RecordStart(event.Epoch, j.owners(task), task.final && !late)...)
 }
 
-// isFromNextLeader reports whether an attempt may have been given out by the leader after the one that stored the final phase. A former
-// leader's last write may arrive after the next one has given the task out. The attempt then runs, and its result is refused.
+// isFromNextLeader reports whether an attempt may have been assigned by the leader after the one that stored the final phase. A former
+// leader's last write may arrive after the next leader has assigned the task. The attempt then runs, and its result is refused.
 func (t *taskHistory) isFromNextLeader(epoch int64) bool {
 	return t.writer == 0 || epoch>>32 > t.writer
 }
@@ -232,8 +232,8 @@ func (j *checker) isSuperseded(event Event) bool {
 	})
 }
 
-// wasAssignedBefore reports whether an assignment is known to have been given out at a time, whether or not its agent had started it. A
-// leader numbers its assignments in order, so a later one that had started proves it.
+// wasAssignedBefore reports whether an assignment is known to have been issued by a time, whether or not its agent had started it. A leader
+// numbers its assignments in order, so a later one that had started proves it.
 func (j *checker) wasAssignedBefore(epoch int64, at time.Duration) bool {
 	return slices.ContainsFunc(j.startEvents, func(other Event) bool {
 		return other.Epoch>>32 == epoch>>32 && other.Epoch >= epoch && other.At <= at

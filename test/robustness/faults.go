@@ -21,7 +21,7 @@ import (
 // leaseName is that of the leader election.
 const leaseName = "swarm-operator"
 
-// InjectFaults lets faults happen until the context ends, and returns when all of them are over.
+// InjectFaults injects faults until the context ends, and returns when all of them are over.
 func (r *Run) InjectFaults(ctx context.Context, planned *schedule) {
 	var group sync.WaitGroup
 	defer group.Wait()
@@ -40,7 +40,7 @@ func (r *Run) InjectFaults(ctx context.Context, planned *schedule) {
 	}
 }
 
-// inject has one fault begin and end. It reports whether it began: there may be no target for it.
+// inject injects one fault. It reports whether the fault began: there may be no target for it.
 func (r *Run) inject(ctx context.Context, f fault) bool {
 	switch f.kind {
 	case killAgent, suspendAgent:
@@ -61,7 +61,7 @@ func (r *Run) inject(ctx context.Context, f fault) bool {
 	return r.faultOperator(ctx, f)
 }
 
-// recordFault notes a fault. What comes of it cannot be in the journal before.
+// recordFault records a fault before its effects can be in the journal.
 func (r *Run) recordFault(f fault) {
 	r.journal.Write(Event{Kind: eventFault, Note: f.String()})
 	r.faults.Add(f.kind)
@@ -125,7 +125,7 @@ func (r *Run) faultLink(ctx context.Context, f fault) bool {
 	return true
 }
 
-// faultAPIServer takes the API server away for at most half of an agent's lease; longer is another matter, and stops all work.
+// faultAPIServer makes the API server unavailable for at most half of an agent's lease; a longer outage would stop all work.
 func (r *Run) faultAPIServer(ctx context.Context, f fault) bool {
 	if !r.apiServer.TryLock() {
 		return false
@@ -142,7 +142,7 @@ func (r *Run) faultAPIServer(ctx context.Context, f fault) bool {
 	return true
 }
 
-// devcluster runs the program that made the cluster. It must work, or nothing that follows proves anything.
+// devcluster runs the program that created the cluster. It must succeed, or the run proves nothing.
 func (r *Run) devcluster(arguments ...string) {
 	output, err := exec.Command("bin/devcluster", append(arguments, "--data", os.Getenv("DEVCLUSTER_DATA"))...).CombinedOutput()
 	if err != nil {
@@ -169,7 +169,7 @@ func (r *Run) faultPod(ctx context.Context, f fault) bool {
 	limited, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
 	if f.kind == forceDeletePod && !r.hasShortLease(limited, f.agent) {
-		return false // every new leader would wait for the pod for a minute, and nearly nothing else would happen
+		return false // every new leader would wait a minute for the pod, and little else would happen
 	}
 	pod := &corev1.Pod{}
 	if err := r.api.Get(limited, client.ObjectKey{Namespace: namespace, Name: podName(f.agent)}, pod); err != nil ||
@@ -213,7 +213,7 @@ func (r *Run) setLabel(ctx context.Context, pod *corev1.Pod, label, value string
 	return r.api.Patch(ctx, current, client.RawPatch(types.MergePatchType, patch))
 }
 
-// faultOperator harms the leader, or any replica while none leads.
+// faultOperator injects a fault into the leader, or into any replica while none leads.
 func (r *Run) faultOperator(ctx context.Context, f fault) bool {
 	victim := r.leader(ctx)
 	process := victim.current()

@@ -21,8 +21,8 @@ const (
 	eventEnded        = "end"         // of an attempt, by its agent
 	eventAcknowledged = "acknowledge" // of a result, by its agent
 	eventExited       = "exit"        // of an agent's process, which is dead
-	eventSuspended    = "suspend"     // of an agent's process, which stands still
-	eventResumed      = "resume"      // of an agent's process, which is about to go on
+	eventSuspended    = "suspend"     // of an agent's process, which is suspended
+	eventResumed      = "resume"      // of an agent's process, which is about to be resumed
 	eventStored       = "store"       // of a Task: what the API server holds
 	eventRequested    = "request"     // of a user: a Task is about to be created, or its spec.desired to be changed
 	eventElected      = "elect"       // of an operator's process, with the term as the epoch of no attempt
@@ -51,7 +51,7 @@ type Event struct {
 	Note    string        `json:"note,omitempty"`
 }
 
-// A StoredTask is what matters about a Task that the API server holds.
+// A StoredTask is the relevant part of a Task as stored by the API server.
 type StoredTask struct {
 	Version  uint64 `json:"version"`         // its resource version
 	Phase    string `json:"phase,omitempty"` // a final one, or empty
@@ -123,7 +123,7 @@ func openJournal(path string) (*Journal, error) {
 	return &Journal{file: file}, nil
 }
 
-// Write returns when the event is in the file, so that what is done next has a witness even if the process is killed.
+// Write returns when the event is in the file, so that it is recorded even if the process is killed next.
 func (j *Journal) Write(event Event) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -133,7 +133,7 @@ func (j *Journal) Write(event Event) {
 		_, err = j.file.Write(append(line, '\n'))
 	}
 	if err != nil {
-		panic(fmt.Sprintf("write journal: %v", err)) // without a witness the run proves nothing
+		panic(fmt.Sprintf("write journal: %v", err)) // without a record the run proves nothing
 	}
 }
 

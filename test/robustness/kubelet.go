@@ -20,14 +20,14 @@ import (
 )
 
 const (
-	// containerPause is how long it takes until a container is started again.
+	// containerPause is how long it takes until a container is restarted.
 	containerPause = 300 * time.Millisecond
 	// podGrace is how long an agent has between SIGTERM and SIGKILL when its pod is deleted.
 	podGrace = 10 * time.Second
 )
 
-// A Kubelet runs the processes of agents, because simulated nodes run none. Like a real one it starts a container again that has ended,
-// stops it when its pod is deleted, and reports the end of a container in the pod's status.
+// A Kubelet runs the processes of agents, because simulated nodes run none. Like a real one it restarts a container that has ended, stops
+// it when its pod is deleted, and reports the end of a container in the pod's status.
 type Kubelet struct {
 	run    *Run
 	links  map[string]*Link // by pod name
@@ -48,7 +48,7 @@ type container struct {
 	mu      sync.Mutex
 	process *Process
 	name    string // of the process, in the journal
-	report  bool   // the next end is reported before the container is started again
+	report  bool   // the next end is reported before the container is restarted
 }
 
 // Run implements fakeagents.Runner.
@@ -73,14 +73,14 @@ func (k *Kubelet) Run(ctx context.Context, pod *corev1.Pod, config agent.Config)
 	return nil
 }
 
-// orphaned is how long the process of a pod lives on that was deleted by force.
+// orphaned is how long a process survives its pod that was deleted by force.
 func (k *Kubelet) orphaned(pod types.UID) time.Duration {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.orphans[pod]
 }
 
-// OrphanProcess has the process of a pod live on when the pod is gone.
+// OrphanProcess makes the process of a pod survive the pod.
 func (k *Kubelet) OrphanProcess(pod types.UID, long time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -126,13 +126,13 @@ func (c *container) environment() []string {
 	}
 }
 
-// onProcessEnd is when the process is dead.
+// onProcessEnd is called when the process has ended.
 func (c *container) onProcessEnd() {
 	c.kubelet.run.journal.Write(Event{Kind: eventExited, Process: c.name, Note: c.process.command.ProcessState.String()})
 	c.restarts++
 }
 
-// stop ends the process of a pod that is gone: in order, or, after a deletion by force, once the node has learned of it.
+// stop ends the process of a deleted pod: in order or, after a deletion by force, once the node has noticed it.
 func (c *container) stop(orphaned time.Duration) {
 	pause(c.kubelet.run.backgroundCtx, orphaned)
 	if orphaned == 0 {
@@ -145,7 +145,7 @@ func (c *container) stop(orphaned time.Duration) {
 	c.onProcessEnd()
 }
 
-// kill ends the process at once. The end is reported or not, as if the kubelet was busy with something else.
+// kill kills the process. The end may remain unreported, as if the kubelet was busy.
 func (c *container) kill(report bool) {
 	c.mu.Lock()
 	c.report = report

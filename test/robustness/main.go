@@ -1,9 +1,8 @@
-// Command robustness runs real agents and real operators on a development cluster, lets faults happen at random, and judges what every
-// process has written down: never two owners of a task, epochs that only grow, no start after the end, no result that is lost or that no
-// agent reported.
+// Command robustness runs real agents and real operators on a development cluster, injects random faults, and checks what every process has
+// recorded: never two owners of a task, epochs that only grow, no start after the end, no result that is lost or that no agent reported.
 //
-// Agents are processes on the public SDK, pods are simulated. The seed gives the order of faults and of work; when exactly each of them
-// meets the others is up to the machine. Run it by `make robustness`; docs/explanation/testing.md says more.
+// Agents are processes with the public SDK, pods are simulated. The seed determines the order of faults and of work; the exact timing
+// depends on the machine. Run it with `make robustness`; see docs/explanation/testing.md.
 package main
 
 import (
@@ -18,7 +17,7 @@ import (
 	"time"
 )
 
-// options are how long a run is, and in which order things happen.
+// options configures the duration of a run, and the order of faults and work.
 type options struct {
 	seed     uint64
 	attempts int
@@ -55,7 +54,7 @@ func exit(err error) {
 	os.Exit(0)
 }
 
-// runAndCheck makes a run and judges it.
+// runAndCheck makes a run and checks its journal.
 func runAndCheck(ctx context.Context, o options) error {
 	if o.journal != "" {
 		o.attempts, o.faults = 0, 0 // however many there were

@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// A linkCondition is what a link is like.
+// A linkCondition is the condition of a link.
 type linkCondition struct {
-	cut               bool          // nothing passes; what was sent meanwhile arrives when the link is whole again, as TCP has it
-	dropsFromOperator bool          // what the operator sends is lost; the connection ends when the link is whole again
+	cut               bool          // nothing passes; what was sent meanwhile arrives when the link is restored, as with TCP
+	dropsFromOperator bool          // what the operator sends is lost; the connection ends when the link is restored
 	delay             time.Duration // of everything that is sent
 	restored          chan struct{} // closed when the condition is over
 }
 
-// A Link is the network between one agent and all operators. The agent has an address of its own for each operator.
+// A Link is the network between one agent and all operators. The agent has a separate address for each operator.
 type Link struct {
 	Addresses []string
 
@@ -104,7 +104,7 @@ func (l *Link) currentCondition() linkCondition {
 	return l.condition
 }
 
-// Impair changes what the link is like, unless it is impaired already.
+// Impair changes the condition of the link, unless it is already impaired.
 func (l *Link) Impair(condition linkCondition) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -116,7 +116,7 @@ func (l *Link) Impair(condition linkCondition) bool {
 	return true
 }
 
-// Restore makes the link whole.
+// Restore restores the link.
 func (l *Link) Restore() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -32,13 +32,13 @@ const (
 	agentLease = 10 * time.Second
 	// longLease is above a minute, so that assignments are stored before they are sent.
 	longLease = 61 * time.Second
-	// leaseDuration is that of the leader election. A shorter one would have leaders resign on a busy machine.
+	// leaseDuration is that of the leader election. With a shorter one, leaders would resign on a busy machine.
 	leaseDuration = 12 * time.Second
-	// operatorName is what the names of all replicas begin with.
+	// operatorName is the prefix of the names of all replicas.
 	operatorName = "operator"
 	// operators is how many replicas there are.
 	operators = 2
-	// operatorPause is how long it takes until a container of an operator is started again.
+	// operatorPause is how long it takes until a container of an operator is restarted.
 	operatorPause = 500 * time.Millisecond
 )
 
@@ -86,7 +86,7 @@ func (o *Operator) environment() []string {
 		"KUBECONFIG="+o.kubeconfig,
 		"POD_NAME="+o.name,
 		"POD_LOCK_DIR="+o.lockDir,
-		"POD_IP="+o.name+".invalid", // agents that a standby sends to the leader must not bypass the proxies: see runAgent
+		"POD_IP="+o.name+".invalid", // agents that a standby redirects to the leader must not bypass the proxies: see runAgent
 		"GORACE=halt_on_error=0",
 		"SWARM_CONTROLLER_NAMESPACE_SELECTOR={matchLabels: {kubernetes.io/metadata.name: "+namespace+"}}",
 		"SWARM_CONTROLLER_LEADER_ELECTION_LEASE_DURATION="+leaseDuration.String(),
@@ -130,8 +130,8 @@ func (o *Operator) current() *Process {
 
 var errAnswerLost = errors.New("the answer is lost")
 
-// observe is called when the API server has answered, and before the operator knows. So what is stored is in the journal before the
-// operator can act upon it.
+// observe is called when the API server has responded, and before the operator gets the response. So what is stored is in the journal
+// before the operator can act on it.
 func (o *Operator) observe(response *http.Response) error {
 	request := response.Request
 	writes := request.Method != http.MethodGet && response.StatusCode < http.StatusMultipleChoices &&
@@ -152,7 +152,7 @@ func (o *Operator) observe(response *http.Response) error {
 	return nil
 }
 
-// recordLease writes into the journal that the operator leads from now on, and in which term.
+// recordLease records in the journal that the operator leads from now on, and in which term.
 func (o *Operator) recordLease(response *http.Response) error {
 	body, err := bodyOf(response)
 	if err != nil {
@@ -189,7 +189,7 @@ func bodyOf(response *http.Response) ([]byte, error) {
 	return body, nil
 }
 
-// record writes a Task into the journal that the API server has stored.
+// record records a Task that the API server has stored.
 func (o *Operator) record(response *http.Response) error {
 	body, err := bodyOf(response)
 	if err != nil {

@@ -20,7 +20,7 @@ type change struct {
 	desired v1alpha1.TaskDesire
 }
 
-// drawPlan mostly plans work that may take any time and is not interfered with.
+// drawPlan mostly plans work without limits that the user does not change.
 func drawPlan(random *rand.Rand) taskPlan {
 	plan := taskPlan{order: drawOrder(random)}
 	switch dice := random.IntN(100); {
@@ -39,7 +39,7 @@ func drawPlan(random *rand.Rand) taskPlan {
 	return plan
 }
 
-// drawOrder is mostly short work. Some takes longer than an agent's lease, some fails once, and some does not stop when it is asked to.
+// drawOrder is mostly short work. Some takes longer than an agent's lease, some fails once, and some ignores requests to stop.
 func drawOrder(random *rand.Rand) taskOrder {
 	order := taskOrder{Milliseconds: 50 + random.IntN(450)}
 	switch dice := random.IntN(100); {
@@ -58,7 +58,7 @@ func (p *taskPlan) cancel(random *rand.Rand) {
 	p.changes = append(p.changes, change{p.randomDelay(random), v1alpha1.TaskCancel})
 }
 
-// suspend lets the task wait for a while. Then it goes on, or it is cancelled.
+// suspend suspends the task for a while. Then it continues, or it is cancelled.
 func (p *taskPlan) suspend(random *rand.Rand) {
 	p.changes = append(p.changes, change{p.randomDelay(random), v1alpha1.TaskSuspend})
 	next := change{100*time.Millisecond + duration(random, 5*time.Second), v1alpha1.TaskRun}
@@ -68,8 +68,8 @@ func (p *taskPlan) suspend(random *rand.Rand) {
 	p.changes = append(p.changes, next)
 }
 
-// randomDelay is when a user interferes: half of the time early, while most tasks wait. The others get work that takes seconds, so that
-// many of them run by then.
+// randomDelay is the delay before a user's change: half of the time it is short, while most tasks wait. The other tasks get work that takes
+// seconds, so that many of them run by then.
 func (p *taskPlan) randomDelay(random *rand.Rand) time.Duration {
 	if random.IntN(2) == 0 {
 		return duration(random, time.Second)

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// stopTimeout is how long a process may take to stand still after SIGSTOP.
+// stopTimeout is how long a process may take to stop after SIGSTOP.
 const stopTimeout = 2 * time.Second
 
 var errProcessEnded = errors.New("the process has ended")
@@ -55,7 +55,7 @@ func (p *Process) Kill() {
 // Terminate asks the process to end.
 func (p *Process) Terminate() { _ = p.command.Process.Signal(syscall.SIGTERM) }
 
-// Suspend returns when the process stands still. Its programs are suspended with it, as by a frozen container.
+// Suspend suspends the process and waits until it has stopped. Its programs are suspended with it, as in a frozen container.
 func (p *Process) Suspend() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -78,10 +78,10 @@ func (p *Process) Suspend() error {
 		}
 	}
 	_ = p.command.Process.Signal(syscall.SIGCONT)
-	return errors.New("the process does not stand still")
+	return errors.New("the process does not stop")
 }
 
-// Resume lets a suspended process go on. The function is called right before.
+// Resume resumes a suspended process. It calls the function right before.
 func (p *Process) Resume(onResume func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -109,7 +109,7 @@ func programsOf(pid int) (groups []int) {
 	return groups
 }
 
-// signalGroups leaves out groups that have ended.
+// signalGroups ignores groups that have ended.
 func signalGroups(groups []int, signal syscall.Signal) {
 	for _, group := range groups {
 		_ = syscall.Kill(-group, signal)

@@ -51,7 +51,7 @@ func (r *Run) journalPath() string { return filepath.Join(r.folder, "journal.jso
 // newRun connects to the cluster and prepares the folder.
 func newRun(ctx context.Context, o options) (*Run, error) {
 	if os.Getenv("DEVCLUSTER_DATA") == "" {
-		return nil, errors.New("DEVCLUSTER_DATA is not set: run `make robustness`, which brings a cluster that may be harmed")
+		return nil, errors.New("DEVCLUSTER_DATA is not set: run `make robustness`, which starts a cluster that may be broken")
 	}
 	folder, err := filepath.Abs(o.folder)
 	if err != nil {

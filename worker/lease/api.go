@@ -20,11 +20,11 @@ import (
 
 const (
 	serviceAccount = "/var/run/secrets/kubernetes.io/serviceaccount"
-	// microTime is how the API server writes times of Leases.
+	// microTime is the format of times in Leases.
 	microTime = "2006-01-02T15:04:05.000000Z07:00"
-	// maxResponseBytes is more than a Lease or the outline of a pod can have.
+	// maxResponseBytes is more than a Lease or the metadata of a pod can have.
 	maxResponseBytes = 4 << 20
-	// metadataOnly asks only for the metadata of an object.
+	// metadataOnly requests only the metadata of an object.
 	metadataOnly = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io,application/json"
 )
 
@@ -36,7 +36,7 @@ type API struct {
 	Pod, UID  string
 }
 
-// InCluster is the API of the cluster in which this process is a pod, with the rights of its service account.
+// InCluster returns the API of the cluster in which this pod runs, with the permissions of its service account.
 func InCluster(pod, uid string) (*API, error) {
 	host, port := os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT")
 	if host == "" || port == "" {
@@ -52,9 +52,9 @@ func InCluster(pod, uid string) (*API, error) {
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(caPEM) {
-		return nil, errors.New("find the CA of the API server: there is no certificate in ca.crt")
+		return nil, errors.New("find the CA of the API server: ca.crt holds no certificate")
 	}
-	// HTTP/1.1, which is what a transport with its own TLS speaks: a request that has hung takes its connection with it.
+	// A transport with its own TLS configuration uses HTTP/1.1: a request that hangs blocks only its own connection.
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12},
 		TLSHandshakeTimeout: maxRequestTimeout}
 	return &API{
@@ -118,7 +118,7 @@ func (a *API) Read(ctx context.Context) (Record, error) {
 	return lease.toRecord(), err
 }
 
-// Write implements Store. A Lease without a holder is deleted, so that those of pods with random names do not pile up.
+// Write implements Store. A Lease without a holder is deleted, so that Leases of pods with random names do not pile up.
 func (a *API) Write(ctx context.Context, record Record) (Record, error) {
 	method, path, body := http.MethodPut, a.leasePath(), any(a.newLeaseObject(record))
 	switch {
@@ -160,7 +160,7 @@ func (a *API) PodExists(ctx context.Context) (bool, error) {
 	return pod.Metadata.UID == a.UID, err
 }
 
-// call returns the status of the answer, too, 0 for none.
+// call also returns the status code of the response, 0 for none.
 func (a *API) call(ctx context.Context, method, path string, body any, result *leaseObject) (int, error) {
 	var requestBody io.Reader
 	if body != nil {
@@ -182,7 +182,7 @@ func (a *API) call(ctx context.Context, method, path string, body any, result *l
 	request.Header.Set("User-Agent", "swarm-worker")
 	response, err := a.Client.Do(request)
 	if err != nil {
-		return 0, err // it names method and address
+		return 0, err // repeats method and address
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(response.Body, maxResponseBytes))
@@ -198,7 +198,7 @@ func (a *API) call(ctx context.Context, method, path string, body any, result *l
 	return response.StatusCode, nil
 }
 
-// errorMessage is the API server's reason for a refusal.
+// errorMessage returns the API server's reason for a refusal.
 func errorMessage(status string, text []byte) string {
 	var apiStatus struct{ Message string }
 	if json.Unmarshal(text, &apiStatus) == nil && apiStatus.Message != "" {

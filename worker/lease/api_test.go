@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// A fakeAPIServer is as much of one as a Lease needs; it counts versions and checks preconditions.
+// A fakeAPIServer implements what a Lease needs; it counts versions and checks preconditions.
 type fakeAPIServer struct {
 	lease     *leaseObject
 	version   int

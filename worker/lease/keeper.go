@@ -10,24 +10,24 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/process/hostclock"
 )
 
-// Limits of what is a part of a Lease's duration.
+// Limits of times that are a fraction of a Lease's duration.
 const (
 	minRetryPeriod, maxRetryPeriod = 200 * time.Millisecond, 2 * time.Second
 	maxRequestTimeout              = 10 * time.Second
 )
 
 // errPodGone ends all attempts.
-var errPodGone = errors.New("the API server knows no such pod any more, and its jobs may be others' by now")
+var errPodGone = errors.New("the pod no longer exists on the API server, and other workers may have its jobs")
 
-// A Keeper takes a Lease and keeps it.
+// A Keeper acquires a Lease and renews it.
 type Keeper struct {
 	Store    Store
 	Name     string // of the Lease, for logs and messages
 	Holder   string // the pod's UID
 	Duration time.Duration
 	Log      *slog.Logger // must not block
-	// Deadline receives how much time is left until everything must be stopped by force, whenever that may have changed. It must not block.
-	// May be nil.
+	// Deadline is called with the time that is left until everything must be stopped by force, whenever that may have changed. It must not
+	// block. May be nil.
 	Deadline func(remaining time.Duration)
 	// Expired signals that everything was stopped by force, because that time was over. May be nil.
 	Expired <-chan struct{}
@@ -46,8 +46,8 @@ func (k *Keeper) retryPeriod() time.Duration {
 }
 func (k *Keeper) requestTimeout() time.Duration { return min(k.Duration/5, maxRequestTimeout) }
 
-// Run takes the Lease and renews it at every third of its time until the context ends, and reports every change. It
-// neither waits for jobs nor gives the Lease back: Release does, when nothing runs any more.
+// Run acquires the Lease, renews it three times per duration until the context ends, and reports every change. It neither waits for jobs
+// nor releases the Lease: call Release when nothing runs any more.
 func (k *Keeper) Run(ctx context.Context, onChange func(State)) {
 	retryTimer, deadlineTimer := time.NewTimer(0), time.NewTimer(k.Duration)
 	defer retryTimer.Stop()
@@ -70,7 +70,7 @@ func (k *Keeper) Run(ctx context.Context, onChange func(State)) {
 		case result := <-results:
 			inFlight = false
 			if k.held {
-				k.reportChange(onChange) // a renewal does not undo that the Lease was lost, during a suspension for example
+				k.reportChange(onChange) // a renewal does not undo a loss of the Lease, for example during a suspension
 			}
 			if k.recordResult(result); !errors.Is(result.err, errPodGone) {
 				retryTimer.Reset(k.nextDelay())
@@ -92,8 +92,8 @@ func (k *Keeper) updateDeadline() {
 	}
 }
 
-// reportExpired reports that the Lease is lost even if it was renewed at the last moment, because nothing runs any more that must be
-// started again.
+// reportExpired reports the Lease as lost even if it was renewed at the last moment, because all jobs were stopped and must be started
+// again.
 func (k *Keeper) reportExpired(onChange func(State)) {
 	if k.held {
 		k.held = false
@@ -101,7 +101,7 @@ func (k *Keeper) reportExpired(onChange func(State)) {
 	}
 }
 
-// nextDelay is how long to wait before the next attempt.
+// nextDelay returns how long to wait before the next attempt.
 func (k *Keeper) nextDelay() time.Duration {
 	if k.problem != "" {
 		return k.retryPeriod()
@@ -109,14 +109,14 @@ func (k *Keeper) nextDelay() time.Duration {
 	return max(k.Duration/3-elapsedSince(k.renewedAt), 0)
 }
 
-// recordResult takes in what an attempt has brought.
+// recordResult records the result of an attempt.
 func (k *Keeper) recordResult(result renewalResult) {
 	if result.record != k.lastRecord {
 		k.lastRecord, k.unchangedSince = result.record, result.readAt
 	}
 	if takenByOther := result.record.Version != "" && result.record.Holder != k.Holder; takenByOther && !k.renewedAt.IsZero() &&
 		elapsedSince(k.renewedAt) < k.renewDeadline() {
-		k.renewedAt = now().Add(-k.renewDeadline()) // it was taken away or deleted: there is no time to lose
+		k.renewedAt = now().Add(-k.renewDeadline()) // it was taken away or deleted: retry at once
 	}
 	k.problem = ""
 	if result.err != nil {
@@ -126,7 +126,7 @@ func (k *Keeper) recordResult(result renewalResult) {
 	k.renewedAt = result.sentAt
 }
 
-// reportChange reports whether the Lease is held, when that is news.
+// reportChange reports when the Lease is acquired or lost.
 func (k *Keeper) reportChange(onChange func(State)) {
 	held, wasHeld := !k.renewedAt.IsZero() && elapsedSince(k.renewedAt) < k.renewDeadline(), k.held
 	k.held = held
@@ -134,12 +134,12 @@ func (k *Keeper) reportChange(onChange func(State)) {
 	case held && wasHeld:
 	case held:
 		onChange(State{Held: true})
-		k.Log.Info("Lease is held", "lease", k.Name, "duration", k.Duration.String())
+		k.Log.Info("acquired the Lease", "lease", k.Name, "duration", k.Duration.String())
 	default:
 		state := k.lostState()
 		onChange(state) // first: a log may take its time
 		if wasHeld {
-			k.Log.Error("Lease is lost: every job is stopped before others can have it", "lease", k.Name, "problem", state.Problem, "over",
+			k.Log.Error("lost the Lease: stopping all jobs before another worker can acquire it", "lease", k.Name, "problem", state.Problem, "over",
 				state.ExpiresAt)
 		}
 	}
@@ -149,7 +149,7 @@ func (k *Keeper) reportChange(onChange func(State)) {
 func (k *Keeper) lostState() State {
 	state := State{Problem: k.problem}
 	if state.Problem == "" {
-		state.Problem = fmt.Sprintf("Lease %q: it was not renewed for %s", k.Name, k.renewDeadline())
+		state.Problem = fmt.Sprintf("Lease %q: not renewed for %s", k.Name, k.renewDeadline())
 	}
 	state.Problem += ": nothing runs without it"
 	if !k.renewedAt.IsZero() {
@@ -158,9 +158,9 @@ func (k *Keeper) lostState() State {
 	return state
 }
 
-// Release gives the Lease back, if it is ours. Nothing that it protects may run any more.
+// Release releases the Lease, if it is ours. Nothing that it protects may run any more.
 func (k *Keeper) Release(ctx context.Context) error {
-	const tries = 3 // a renewal that was given up may yet arrive
+	const tries = 3 // a renewal that was abandoned may still arrive
 	err := error(nil)
 	for range tries {
 		var record Record
@@ -182,21 +182,21 @@ func (k *Keeper) Release(ctx context.Context) error {
 	return nil
 }
 
-// A renewal is what one try to take or renew the Lease has to know. It is made beside the goroutine that watches the
-// clock, because a request may hang for longer than there is time.
+// A renewal is the input of one attempt to acquire or renew the Lease. It runs apart from the goroutine that watches the clock, because a
+// request may hang for longer than the time that is left.
 type renewal struct {
 	store          Store
-	desired        Record // the record to be written
+	desired        Record // the record to write
 	lastRecord     Record
 	unchangedSince time.Time
 	held           bool
 	timeout        time.Duration
 }
 
-// A renewalResult is what an attempt has brought.
+// A renewalResult is the result of one attempt.
 type renewalResult struct {
 	record Record
-	readAt time.Time         // when the record was there
+	readAt time.Time         // when the record was read
 	sentAt hostclock.Reading // when the write that succeeded was sent
 	err    error
 }
@@ -208,7 +208,7 @@ func (k *Keeper) newRenewal() renewal {
 	}
 }
 
-// run renews the Lease, or takes it when it may be taken. Without a current one, it also checks that the pod exists.
+// run renews the Lease, or acquires it when it is free. Without a current one, it also checks that the pod exists.
 func (r renewal) run(ctx context.Context) renewalResult {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
@@ -221,7 +221,7 @@ func (r renewal) run(ctx context.Context) renewalResult {
 	case err != nil:
 		result.err = fmt.Errorf("look for the pod: %w", err)
 	case !present:
-		result.err = errPodGone // it is not given back, since jobs may yet be stopping
+		result.err = errPodGone // it is not released, since jobs may still be stopping
 	}
 	return result
 }
@@ -244,11 +244,11 @@ func (r renewal) acquireOrRenew(ctx context.Context) renewalResult {
 	case current == r.lastRecord && requestedAt.Sub(r.unchangedSince) >= TakeoverDelay(current.Duration):
 		return r.write(ctx, current)
 	}
-	return renewalResult{record: current, readAt: time.Now(), err: fmt.Errorf("pod %s has it, and others wait until it was not renewed for %s",
+	return renewalResult{record: current, readAt: time.Now(), err: fmt.Errorf("pod %s holds it: others can take it after %s without a renewal",
 		current.Holder, TakeoverDelay(current.Duration))}
 }
 
-// write makes the Lease ours in place of what was found.
+// write makes this worker the holder in place of the record that was read.
 func (r renewal) write(ctx context.Context, current Record) renewalResult {
 	record := r.desired
 	record.Version, record.UID = current.Version, current.UID

@@ -19,7 +19,7 @@ import (
 
 const duration = 15 * time.Second
 
-// A fakeServer has one Lease, and knows which pod of its name exists.
+// A fakeServer has one Lease, and one pod of its name.
 type fakeServer struct {
 	mu     sync.Mutex
 	record Record
@@ -34,14 +34,14 @@ func (s *fakeServer) snapshot() (Record, int) {
 	return s.record, s.writes
 }
 
-// replacePod is another pod of the same name.
+// replacePod replaces the pod by another one of the same name.
 func (s *fakeServer) replacePod(uid string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pod = uid
 }
 
-// A fakeStore is a pod's way to the server. Cut, requests fail; stuck, they hang as long as they may.
+// A fakeStore is a pod's connection to the server. When it is cut, requests fail; when it is stuck, they hang until they time out.
 type fakeStore struct {
 	*fakeServer
 	uid                  string
@@ -112,7 +112,7 @@ func (l *fakeStore) change(change func()) {
 	change()
 }
 
-// A testKeeper is a keeper at work, and what it has reported last.
+// A testKeeper is a running keeper, and its last report.
 type testKeeper struct {
 	*fakeStore
 	keeper *Keeper
@@ -166,7 +166,7 @@ func (h *testKeeper) lastState() State {
 	return h.state
 }
 
-// mayRun reports whether something of it may run: until it has been forced to stop.
+// mayRun reports whether jobs of the keeper may run: until they have been stopped by force.
 func (h *testKeeper) mayRun() bool {
 	state := h.lastState()
 	return state.Held || Remaining(state.ExpiresAt) > 0
@@ -177,7 +177,7 @@ func (h *testKeeper) stop() {
 	<-h.done
 }
 
-// awaitHeld is how long it takes until the Lease is held.
+// awaitHeld waits until the Lease is held, and returns how long that took.
 func (h *testKeeper) awaitHeld(t *testing.T) time.Duration {
 	t.Helper()
 	for start := time.Now(); ; time.Sleep(100 * time.Millisecond) {
@@ -209,7 +209,7 @@ func TestALeaseIsRenewedAtAThirdOfItsTime(t *testing.T) {
 	})
 }
 
-// The heart of it: without renewals it knows that it has lost the Lease before another process can take it, whatever requests do.
+// The core: without renewals it knows that it has lost the Lease before another process can take it, however requests behave.
 func TestHolderThatCannotRenewLosesTheLeaseFirst(t *testing.T) {
 	for name, breakStore := range map[string]func(*fakeStore){
 		"requests fail":   func(l *fakeStore) { l.unreachable = true },
@@ -268,7 +268,7 @@ func TestALeaseThatComesBack(t *testing.T) {
 	})
 }
 
-// Its pod was declared gone while it was cut off: its jobs are others' by now, though its Lease is free.
+// Its pod was declared gone while it was cut off: other workers have its jobs by now, although its Lease is free.
 func TestAProcessWhosePodIsGoneDoesNotReacquire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := startCutOffKeeper(t)
@@ -280,7 +280,7 @@ func TestAProcessWhosePodIsGoneDoesNotReacquire(t *testing.T) {
 			}
 		}
 		state := a.lastState()
-		if _, writes := a.snapshot(); !strings.Contains(state.Problem, "knows no such pod") || writes > 6 {
+		if _, writes := a.snapshot(); !strings.Contains(state.Problem, "the pod no longer exists") || writes > 6 {
 			t.Errorf("%q, %d writes", state.Problem, writes)
 		}
 		a.stop()
@@ -291,10 +291,10 @@ func TestANewPodWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := startSuccessor(t)
 		time.Sleep(time.Hour)
-		if b.lastState().Held || !strings.Contains(b.state.Problem, "pod a has it") {
-			t.Fatalf("told %+v while a renews", b.state)
+		if b.lastState().Held || !strings.Contains(b.state.Problem, "pod a holds it") {
+			t.Fatalf("reported %+v while a renews", b.state)
 		}
-		a.stop() // killed: nothing is given back
+		a.stop() // killed: nothing is released
 		if took := b.awaitHeld(t); took < duration-duration/3+Margin || took > duration+Margin+2*time.Second {
 			t.Errorf("taken after %s", took)
 		}
@@ -346,7 +346,7 @@ func TestALeaseThatIsTakenAway(t *testing.T) {
 	})
 }
 
-// A step changes a pod's way to the server, or which pod there is, and lets time pass.
+// A step changes a pod's connection to the server, or replaces the pod, and lets time pass.
 type step struct {
 	keeper, change int
 	pause          time.Duration

@@ -26,7 +26,7 @@ func init() {
 	}
 }
 
-// simulateSuspension lets the clocks jump as they do when the machine was suspended. The monotonic clock and timers stand still then.
+// simulateSuspension advances the clocks as after a suspension of the machine. The monotonic clock and timers stand still.
 func simulateSuspension(t *testing.T, length time.Duration) {
 	t.Helper()
 	setWallClock(t, length)
@@ -45,7 +45,7 @@ func advanceClock(t *testing.T, clock *atomic.Int64, by time.Duration) {
 	t.Cleanup(func() { clock.Add(-int64(by)) })
 }
 
-// A stuck handler blocks for an hour on what it logs.
+// A stuck handler blocks for an hour on each record.
 type stuckHandler struct{ slog.Handler }
 
 func (stuckHandler) Enabled(context.Context, slog.Level) bool { return true }
@@ -54,7 +54,7 @@ func (stuckHandler) Handle(context.Context, slog.Record) error {
 	return nil
 }
 
-// F3: the log is stuck when the Lease is lost.
+// F3: the log is blocked when the Lease is lost.
 func TestALossIsReportedBeforeItIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := startKeeper(&fakeServer{pod: "a"}, "a")

@@ -63,7 +63,7 @@ func Main(version string, arguments []string, stdout, stderr io.Writer) int {
 	}
 }
 
-// run works with a program for each job.
+// run runs a worker with a program for each job.
 func run(command []string, stdout, stderr io.Writer) int {
 	if len(command) == 0 {
 		return program.PrintUsage(stderr)
@@ -99,7 +99,7 @@ func runWorker(stderr io.Writer, newJobs func(worker.Config) (worker.Jobs, error
 	return program.Report(err, stderr)
 }
 
-// cat copies files, or standard input when none is named. One that cannot be read does not hide the others.
+// cat prints files, or standard input when none is named. A file that cannot be read does not stop it from printing the others.
 func cat(files []string, stdin io.Reader, stdout io.Writer) error {
 	if len(files) == 0 {
 		files = []string{"-"}

@@ -1,6 +1,6 @@
-// Package attempt runs the code for one attempt and ends it when it must end: by a limit of time, by a cancel, or because
-// the agent has to stop. Ending has two steps, a request (the context, or SIGTERM) and force (SIGKILL), with a grace
-// between them. It knows neither the link nor the lease.
+// Package attempt runs the code for one attempt and ends it when it must end: because of a time limit, a cancel, or because the agent
+// stops. Ending has two steps, a request (the context, or SIGTERM) and force (SIGKILL), with a grace period between them. It knows neither
+// the link nor the lease.
 package attempt
 
 import (
@@ -13,43 +13,43 @@ import (
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
 )
 
-// UnlimitedGrace is a grace that does not end by itself.
+// UnlimitedGrace is a grace period that never ends.
 const UnlimitedGrace time.Duration = -1
 
 const (
-	// ReasonLeaseExpired goes with what was stopped because the lease ran out.
+	// ReasonLeaseExpired is the reason of attempts that were stopped because the lease expired.
 	ReasonLeaseExpired = "LeaseExpired"
 	// reasonTimedOut is the Task's reason of the same name.
 	reasonTimedOut = "TimedOut"
 )
 
-// LeaseExpired is why an attempt must end when the operator is out of reach.
+// LeaseExpired is the request to stop an attempt when the operator cannot be reached.
 var LeaseExpired = StopRequest{
 	Outcome: linkv1.Outcome_OUTCOME_HANDED_BACK, Reason: ReasonLeaseExpired,
 	Message: "the operator was out of reach for longer than the lease allows", Grace: UnlimitedGrace,
 }
 
-// A Result is how the code ended.
+// A Result is the outcome of the code.
 type Result struct {
 	Outcome         linkv1.Outcome
 	Value           []byte // JSON
 	Reason, Message string
 }
 
-// ProgressFunc takes the code's word for how far it is.
+// ProgressFunc receives the progress that the code reports.
 type ProgressFunc func(percent int32, message string)
 
 // WorkFunc runs the code. When the context ends it should stop; when kill is closed it must.
 type WorkFunc func(ctx context.Context, kill <-chan struct{}, report ProgressFunc) Result
 
-// A StopRequest is why an attempt must end.
+// A StopRequest says why an attempt must end.
 type StopRequest struct {
 	Outcome         linkv1.Outcome // CANCELLED, HANDED_BACK or FAILED
 	Reason, Message string
 	Grace           time.Duration
 }
 
-// Limits end the code when it takes too long. Zero is no limit.
+// Limits ends the code when it takes too long. Zero means no limit.
 type Limits struct {
 	RunTimeout, ProgressTimeout, Grace time.Duration
 }
@@ -70,11 +70,11 @@ type Attempt struct {
 	progressTimer   *time.Timer
 	percent         int32
 	message         string
-	progressPending bool // there is something that Progress has not returned yet
+	progressPending bool // there is progress that Progress has not returned yet
 }
 
-// New makes an attempt that does not run yet. Changed is called, now and then, when Progress has news, and when the end is forced, on other
-// goroutines. It must not block.
+// New returns an attempt that does not run yet. It calls changed on other goroutines when there is new progress, and when the end is
+// forced. Changed must not block.
 func New(limits Limits, onChange func()) *Attempt {
 	ctx, cancel := context.WithCancel(context.Background())
 	a := &Attempt{limits: limits, ctx: ctx, cancel: cancel, kill: make(chan struct{}), onChange: onChange}
@@ -85,7 +85,7 @@ func New(limits Limits, onChange func()) *Attempt {
 	return a
 }
 
-// Start begins the work. Finished is called once at the end, on a goroutine of its own.
+// Start begins the work. Finished is called once at the end, on its own goroutine.
 func (a *Attempt) Start(work WorkFunc, onFinished func(Result)) {
 	a.startTimers()
 	go func() {
@@ -158,7 +158,7 @@ func (a *Attempt) setProgress(percent int32, message string) {
 	a.onChange()
 }
 
-// Progress is the latest report; false when there is none since the last call.
+// Progress returns the latest report, and false when there is none since the last call.
 func (a *Attempt) Progress() (percent int32, message string, isNew bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -166,7 +166,7 @@ func (a *Attempt) Progress() (percent int32, message string, isNew bool) {
 	return a.percent, a.message, isNew
 }
 
-// finalResult makes the outcome of how the code ended and why it had to.
+// finalResult combines how the code ended and why it had to end.
 func (a *Attempt) finalResult(result Result) Result {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -180,7 +180,7 @@ func (a *Attempt) finalResult(result Result) Result {
 	if request == nil {
 		return result
 	}
-	// Work that was only asked to make room and finished in time is finished.
+	// Work that was only asked to make room and succeeded in time has succeeded.
 	if request.Outcome == linkv1.Outcome_OUTCOME_HANDED_BACK && result.Outcome == linkv1.Outcome_OUTCOME_SUCCEEDED {
 		return result
 	}

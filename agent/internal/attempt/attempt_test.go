@@ -19,7 +19,7 @@ func startInBubble(work WorkFunc, limits Limits) (*Attempt, <-chan Result) {
 	return a, results
 }
 
-// stopsOnRequest work ends when it is asked to, stubborn work only when it is forced.
+// stopsOnRequest work ends on request, stubborn work only by force.
 func stopsOnRequest(ctx context.Context, _ <-chan struct{}, _ ProgressFunc) Result {
 	<-ctx.Done()
 	return Result{Outcome: linkv1.Outcome_OUTCOME_FAILED, Reason: "Interrupted"}
@@ -145,7 +145,7 @@ func TestResultAfterAStop(t *testing.T) {
 	}
 }
 
-// The watchdog kills without asking first. That is no failure of the work.
+// The watchdog kills without a request to stop. That is not a failure of the work.
 func TestExpiredWorkIsHandedBack(t *testing.T) {
 	for reason, c := range map[string]struct {
 		work WorkFunc

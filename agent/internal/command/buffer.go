@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// A headBuffer keeps the beginning of what is written and swallows the rest, so that the program never blocks.
+// A headBuffer keeps the beginning of what is written and discards the rest, so that the program never blocks.
 type headBuffer struct {
 	maxBytes int
 	content  []byte
@@ -20,7 +20,7 @@ func (h *headBuffer) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// A tailBuffer keeps the end.
+// A tailBuffer keeps the end of what is written.
 type tailBuffer struct {
 	maxBytes int
 	mu       sync.Mutex // a descendant may still write when the program's end is read
@@ -37,7 +37,7 @@ func (t *tailBuffer) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// maxStderrLines is how many of the last lines are worth reading.
+// maxStderrLines is how many of the last lines a message holds.
 const maxStderrLines = 10
 
 func (t *tailBuffer) text() string {

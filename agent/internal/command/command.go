@@ -1,9 +1,9 @@
 // Package command is the exec runtime: it runs a program for one attempt, with the payload on standard input and the result
 // on standard output.
 //
-// It promises that the program gets a process group of its own, that the whole group is gone when Run returns, and that
-// the kernel kills the program when the agent dies. A descendant that leaves the group (setsid) is out of its reach
-// until the container ends. Memory is bounded whatever the program prints.
+// It promises that the program gets its own process group, that the whole group is gone when Run returns, and that the kernel kills the
+// program when the agent dies. It cannot reach a descendant that leaves the group (setsid) until the container ends. Memory is bounded
+// whatever the program prints.
 package command
 
 import (
@@ -17,42 +17,42 @@ import (
 )
 
 const (
-	// MaxResultBytes is how much of a result is kept with the task.
+	// MaxResultBytes is the largest result that is stored with the task.
 	MaxResultBytes = 4 << 10
-	// A program may print this much before it is clear that the result is too large: a JSON document with blanks in it
-	// shrinks when they are taken out.
+	// A program may print this much before it is clear that the result is too large: a JSON document shrinks when its whitespace is
+	// removed.
 	maxOutputBytes = 4 * MaxResultBytes
 	maxStderrBytes = 4 << 10
-	// Descendants that left the group may hold the pipe of the progress open; they are not waited for.
+	// Descendants that left the group may keep the progress pipe open; do not wait for them.
 	pipeDelay = 500 * time.Millisecond
 )
 
 // A Run is one execution of a program.
 type Run struct {
 	Command     []string
-	Environment []string // all of it
+	Environment []string // the whole environment
 	Payload     []byte
 	Dir         string    // where the progress pipe may be made
 	Stderr      io.Writer // gets a copy of the program's standard error
 	Progress    func(percent int32, message string)
 }
 
-// An Exit is how the program ended.
+// An Exit describes how the program ended.
 type Exit struct {
 	State    exitState
 	Output   []byte
-	Overflow bool // it printed more than is kept
+	Overflow bool // it printed more than the limit
 	Stderr   string
 }
 
-// exitState is the part of os.ProcessState that matters.
+// exitState is the part of os.ProcessState that is used here.
 type exitState interface {
 	ExitCode() int
 	String() string
 }
 
-// Execute runs the program to its end: its own, or SIGTERM when stop closes and SIGKILL when kill does. It returns an error
-// if the program could not be started.
+// Execute runs the program until it ends. It sends SIGTERM when stop closes, and SIGKILL when kill closes. It returns an error if the
+// program could not be started.
 func (r Run) Execute(stop, kill <-chan struct{}) (Exit, error) {
 	progress, err := openProgressPipe(r.Dir, r.Progress)
 	if err != nil {

@@ -35,8 +35,8 @@ func openProgressPipe(parentDir string, report func(int32, string)) (*progressPi
 		_ = os.RemoveAll(dir)
 		return nil, fmt.Errorf("make progress pipe %s: %w", p.name, err)
 	}
-	// Open for both, so that opening does not wait for a peer and the end of one writer is not the end of the pipe; without
-	// blocking, so that closing it wakes the reader.
+	// Opening for both reading and writing does not wait for a peer, and the end of one writer does not end the pipe. In non-blocking mode,
+	// closing the pipe wakes the reader.
 	p.pipe, err = os.OpenFile(p.name, os.O_RDWR|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		_ = os.RemoveAll(dir)
@@ -60,7 +60,7 @@ func (p *progressPipe) read(report func(int32, string)) {
 	}
 }
 
-// parseProgress reads "40" or "40 message"; a percent sign does no harm.
+// parseProgress parses "40" or "40 message"; a percent sign is allowed.
 func parseProgress(line string) (percent int32, message string, ok bool) {
 	number, message, _ := strings.Cut(strings.TrimSpace(line), " ")
 	parsed, err := strconv.ParseInt(strings.TrimSuffix(number, "%"), 10, 32)
@@ -70,10 +70,10 @@ func parseProgress(line string) (percent int32, message string, ok bool) {
 	return int32(parsed), strings.ToValidUTF8(strings.TrimSpace(message), "\uFFFD"), true
 }
 
-// close reads what the program has left in the pipe and removes it. Our own mark is the last line: when it was read, so
-// was everything before it.
+// close reads what the program left in the pipe and removes the pipe. Our own mark is the last line: once it is read, so is everything
+// before it.
 func (p *progressPipe) close() {
-	_ = p.pipe.SetDeadline(time.Now().Add(pipeDelay)) // a descendant that left the group may write for ever
+	_ = p.pipe.SetDeadline(time.Now().Add(pipeDelay)) // a descendant that left the group may write forever
 	if _, err := p.pipe.WriteString("\n" + endMark + "\n"); err == nil {
 		<-p.done
 	}

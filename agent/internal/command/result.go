@@ -25,10 +25,10 @@ const (
 	ReasonRetryWanted = "RetryRequested"
 )
 
-// maxMessageBytes is how long a message may be; a Task holds more, but that is more than users read.
+// maxMessageBytes is the maximum length of a message. A Task could hold more, but users would not read it.
 const maxMessageBytes = 2 << 10
 
-// ResultOf makes an outcome of an exit.
+// ResultOf converts an exit into the outcome of an attempt.
 func ResultOf(exit Exit, err error) attempt.Result {
 	if err != nil {
 		return failureResult(linkv1.Outcome_OUTCOME_FAILED, ReasonNotStarted,
@@ -45,7 +45,7 @@ func ResultOf(exit Exit, err error) attempt.Result {
 	return failureResult(linkv1.Outcome_OUTCOME_FAILED, ReasonFailed, exitMessage(exit))
 }
 
-// exitMessage is how the program ended, and the last lines of standard error.
+// exitMessage returns how the program ended, and the last lines of standard error.
 func exitMessage(exit Exit) string {
 	if exit.Stderr == "" {
 		return exit.State.String()
@@ -57,7 +57,7 @@ func failureResult(outcome linkv1.Outcome, reason, message string) attempt.Resul
 	return attempt.Result{Outcome: outcome, Reason: reason, Message: TruncateStart(message)}
 }
 
-// TruncateStart keeps the end of a message, which is where programs say what went wrong, and makes it valid text.
+// TruncateStart keeps the end of a message, where programs report what went wrong, and makes it valid UTF-8.
 func TruncateStart(message string) string {
 	if len(message) > maxMessageBytes {
 		message = "..." + message[len(message)-maxMessageBytes:]
@@ -73,13 +73,13 @@ func successResult(exit Exit) attempt.Result {
 	return attempt.Result{Outcome: linkv1.Outcome_OUTCOME_SUCCEEDED, Value: value}
 }
 
-// TooLargeResult is the end of an attempt that returns too much.
+// TooLargeResult returns the outcome of an attempt whose result is too large.
 func TooLargeResult() attempt.Result {
 	message := fmt.Sprintf("the result is above the limit of %d bytes (4 KiB): store it elsewhere and return where it is", MaxResultBytes)
 	return failureResult(linkv1.Outcome_OUTCOME_FAILED, ReasonTooLarge, message)
 }
 
-// ToJSON is the output itself when it is JSON, a JSON string of it when it is not, and nothing when there is none.
+// ToJSON returns the output itself if it is JSON, else a JSON string of it, and nothing if it is empty.
 func ToJSON(output []byte) []byte {
 	output = bytes.ToValidUTF8(bytes.TrimSpace(output), []byte("\uFFFD"))
 	if len(output) == 0 {

@@ -7,11 +7,11 @@ import (
 
 const (
 	initialBackoff = 200 * time.Millisecond
-	// Well below the lease, so that an operator that is back finds its agents before their work has to stop.
+	// Well below the lease, so that agents reconnect to a restarted operator before their work must stop.
 	maxBackoff = 3 * time.Second
 )
 
-// A backoff doubles its pauses. Each is drawn from the upper half, so that a thousand agents do not return as one.
+// A backoff doubles its pauses. Each pause is a random time from its upper half, so that a thousand agents do not return together.
 type backoff struct {
 	nextDelay time.Duration
 }

@@ -1,9 +1,9 @@
-// Package connection keeps an agent connected to the operator: it finds an address, proves itself, opens a stream, and when
-// that ends opens the next, with growing and jittered pauses between failures.
+// Package connection keeps an agent connected to the operator: it chooses an address, authenticates, opens a stream, and opens the next one
+// when that ends, with growing, jittered pauses between failures.
 //
-// It promises that there is one stream at a time, that token and CA are read again for each (both are renewed on disk),
-// and that nothing here ever blocks the caller. It understands no message: the user of the stream reports where a
-// Redirect points and whether the stream was of use.
+// It promises that there is one stream at a time, that token and CA are read again for each stream (both are renewed on disk), and that it
+// never blocks the caller. It does not interpret messages: the user of the stream reports where a Redirect points and whether the stream
+// was useful.
 package connection
 
 import (
@@ -26,16 +26,16 @@ import (
 )
 
 const (
-	// An address that does not answer, such as that of a leader that is gone, must not use up the lease.
+	// An address that does not respond, such as that of a former leader, must not use up the lease.
 	connectTimeout         = 4 * time.Second
 	pingEvery, pingTimeout = 10 * time.Second, 5 * time.Second
-	// The operator may be configured to send larger frames than it takes.
+	// The operator may be configured to send larger frames than it accepts.
 	maxFrameBytes = 4 << 20
-	// A cluster between two leaders may send an agent round in circles.
+	// Between two leaders, redirects may form a loop.
 	maxRedirects = 5
 )
 
-// Config is where the operator is and how to prove our identity.
+// Config says where the operator is and how to authenticate.
 type Config struct {
 	Addresses  []string // host:port, tried in turn
 	ServerName string   // in the operator's certificate; "" means the host of the first address
@@ -44,10 +44,10 @@ type Config struct {
 	Log        *slog.Logger
 }
 
-// Validate finds what can never work.
+// Validate reports settings that can never work.
 func (c Config) Validate() error {
 	if len(c.Addresses) == 0 {
-		return errors.New("read link configuration: no address of the operator is given")
+		return errors.New("read link configuration: no operator address given")
 	}
 	for _, address := range c.Addresses {
 		if _, _, err := net.SplitHostPort(address); err != nil {
@@ -81,9 +81,9 @@ type connector struct {
 	config       Config
 	backoff      backoff
 	addressIndex int    // which address is next
-	redirect     string // where the last stream pointed to
+	redirect     string // where the last stream redirected to
 	redirects    int    // in a row
-	skipBackoff  bool   // go there without a pause
+	skipBackoff  bool   // connect without a pause
 }
 
 func (c *connector) address() string {
@@ -93,7 +93,7 @@ func (c *connector) address() string {
 	return c.config.Addresses[c.addressIndex%len(c.config.Addresses)]
 }
 
-// serveStream is the life of one stream.
+// serveStream opens one stream and serves it until it ends.
 func (c *connector) serveStream(ctx context.Context, streams chan<- *Stream) error {
 	connection, err := c.config.dial(c.address())
 	if err != nil {
@@ -114,7 +114,7 @@ func (c *connector) serveStream(ctx context.Context, streams chan<- *Stream) err
 	return err
 }
 
-// chooseNextAddress decides where to go next.
+// chooseNextAddress returns the address to connect to next.
 func (c *connector) chooseNextAddress(stream *Stream) {
 	c.skipBackoff = false
 	switch {
@@ -141,7 +141,7 @@ func (c *connector) waitBackoff(ctx context.Context) {
 	}
 }
 
-// dial prepares a connection to one address; the certificate is checked against the one name, wherever a redirect leads.
+// dial prepares a connection to one address. The certificate is verified against the same name wherever a redirect leads.
 func (c Config) dial(address string) (*grpc.ClientConn, error) {
 	caPEM, err := os.ReadFile(c.CAFile)
 	if err != nil {
@@ -182,7 +182,7 @@ func openStream(ctx context.Context, connection *grpc.ClientConn, tokenFile stri
 	return newStream(stream, cancel), nil
 }
 
-// tokenCredentials is a token that gRPC refuses to send over anything but TLS.
+// tokenCredentials is a token that gRPC sends over TLS only.
 type tokenCredentials string
 
 func (b tokenCredentials) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {

@@ -12,7 +12,7 @@ import (
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
 )
 
-// maxQueuedMessages is how many messages may wait for an operator that does not read before the stream is given up.
+// maxQueuedMessages is how many messages may wait for an operator that does not read before the stream is closed.
 const maxQueuedMessages = 4096
 
 // ErrOperatorNotReading means that the operator has not read for too long.
@@ -20,12 +20,12 @@ var ErrOperatorNotReading = errors.New("the operator does not read")
 
 type rawStream = grpc.BidiStreamingClient[linkv1.AgentMessage, linkv1.OperatorMessage]
 
-// A Stream is one conversation with one operator.
+// A Stream is one stream to one operator.
 type Stream struct {
 	incoming chan *linkv1.OperatorMessage
 	outgoing chan *linkv1.AgentMessage
 	done     chan struct{} // closed when the stream has ended
-	released chan struct{} // closed when its user has nothing more to say about it
+	released chan struct{} // closed when its user is done with it
 	cancel   context.CancelFunc
 	release  func()
 	welcomed atomic.Bool
@@ -50,20 +50,20 @@ func newStream(raw rawStream, cancel context.CancelFunc) *Stream {
 	return s
 }
 
-// Incoming has the messages of the operator. It never closes: see Done.
+// Incoming receives the operator's messages. It is never closed: see Done.
 func (s *Stream) Incoming() <-chan *linkv1.OperatorMessage { return s.incoming }
 
-// Done is closed when the stream has ended. The user must still Close it: until then there is no other.
+// Done is closed when the stream has ended. The user must still call Close: the next stream is opened only after that.
 func (s *Stream) Done() <-chan struct{} { return s.done }
 
-// Err is why it ended.
+// Err returns why the stream ended.
 func (s *Stream) Err() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.err
 }
 
-// Send queues a message and never waits. A message to a stream that has ended is lost, as one under way would be.
+// Send queues a message and never blocks. A message to a stream that has ended is lost, like one in transit.
 func (s *Stream) Send(message *linkv1.AgentMessage) {
 	select {
 	case s.outgoing <- message:
@@ -89,7 +89,7 @@ func (s *Stream) redirectAddress() string {
 	return s.redirect
 }
 
-// CloseSend sends what is queued and ends the stream in order: it returns when the operator has read everything, or after the patience.
+// CloseSend sends what is queued and ends the stream in order. It returns when the operator has read everything, or after the timeout.
 // Nothing may be sent after it, and later messages of the operator are dropped.
 func (s *Stream) CloseSend(timeout time.Duration) {
 	s.Send(nil)
@@ -106,7 +106,7 @@ func (s *Stream) CloseSend(timeout time.Duration) {
 	}
 }
 
-// Close throws the stream away. It can be called more than once.
+// Close drops the stream. It can be called more than once.
 func (s *Stream) Close() {
 	s.closeWithError(nil)
 	s.release()

@@ -1,8 +1,8 @@
-// Package lease computes how long an agent may go on working without news of the operator.
+// Package lease computes how long an agent may continue to work without hearing from the operator.
 //
-// The lease counts from the sending of the last heartbeat that was echoed. The operator counts from its receipt, which
-// is later, so the agent always runs out first, whatever the network did in between. Times are readings of a clock
-// that counts suspension (hostclock.BootTime); this package never reads it by itself.
+// The lease counts from when the last echoed heartbeat was sent. The operator counts from its receipt, which is later, so the lease always
+// expires first at the agent, whatever the network did. Times are readings of a clock that includes suspension (hostclock.BootTime); this
+// package never reads the clock itself.
 package lease
 
 import "time"
@@ -14,18 +14,18 @@ const maxHeartbeatInterval = 5 * time.Second
 type Phase int
 
 const (
-	// NotGranted: the agent was never welcomed, so it runs nothing.
+	// NotGranted: the agent has never received a Welcome, so it runs nothing.
 	NotGranted Phase = iota
-	// Held: all is well.
+	// Held: the operator echoes heartbeats.
 	Held
-	// Silent: two heartbeats were not echoed. What runs goes on, but nothing new is taken: an order that comes now may be one of a leader of
-	// the past.
+	// Silent: two heartbeats were not echoed. Attempts continue, but none is started: an Assign that arrives now may come from a former
+	// leader.
 	Silent
-	// Expired: what still runs must be gone.
+	// Expired: nothing may run any more.
 	Expired
 )
 
-// A Lease is one agent's, over all of its streams.
+// A Lease is the lease of one agent, over all of its streams.
 type Lease struct {
 	length    time.Duration
 	renewedAt time.Duration
@@ -33,21 +33,21 @@ type Lease struct {
 	sentAt    map[int64]time.Duration // sent on this stream, not yet echoed
 }
 
-// Reconnect begins a new stream. Hello counts as heartbeat 0, and echoes of the stream before are not expected any more.
+// Reconnect begins a new stream. Hello counts as heartbeat 0, and echoes on the previous stream are no longer expected.
 func (l *Lease) Reconnect(sent time.Duration) {
 	l.sentAt = map[int64]time.Duration{0: sent}
 }
 
-// RecordHeartbeat notes a heartbeat. The time must be no later than the sending.
+// RecordHeartbeat records a heartbeat. The time must not be later than the sending.
 func (l *Lease) RecordHeartbeat(sequence int64, at time.Duration) { l.sentAt[sequence] = at }
 
-// RecordWelcome is the echo of Hello, and sets the length of the lease from now on.
+// RecordWelcome records the echo of Hello, and sets the length of the lease from now on.
 func (l *Lease) RecordWelcome(length time.Duration) {
 	l.length, l.granted = length, true
 	l.RecordEcho(0)
 }
 
-// RecordEcho prolongs the lease. An echo of what was never sent means nothing.
+// RecordEcho extends the lease. It ignores echoes of heartbeats that were never sent.
 func (l *Lease) RecordEcho(sequence int64) {
 	at, ok := l.sentAt[sequence]
 	if !ok {
@@ -61,10 +61,10 @@ func (l *Lease) RecordEcho(sequence int64) {
 	}
 }
 
-// Length is the length in the last Welcome, 0 before the first.
+// Length returns the length in the last Welcome, 0 before the first.
 func (l *Lease) Length() time.Duration { return l.length }
 
-// Phase is where the lease stands.
+// Phase returns the phase of the lease.
 func (l *Lease) Phase(now time.Duration) Phase {
 	switch {
 	case !l.granted:
@@ -77,17 +77,18 @@ func (l *Lease) Phase(now time.Duration) Phase {
 	return Held
 }
 
-// SilentAt is when two heartbeats have not been echoed.
+// SilentAt returns when the phase becomes Silent.
 func (l *Lease) SilentAt() time.Duration { return l.renewedAt + 2*l.HeartbeatInterval() }
 
-// StopAt is when work with this grace is asked to stop, so that it has some of its grace before the end. It never has more than a quarter
-// of the lease: most of the lease is for a new leader to appear, and the full grace is for work that is cancelled or drained.
+// StopAt returns when to ask work with this grace period to stop, so that it has some of it before the lease ends. That is at most a
+// quarter of the lease: most of the lease is time for a new leader to appear, and the full grace period is for work that is cancelled or
+// drained.
 func (l *Lease) StopAt(grace time.Duration) time.Duration {
 	return l.ExpiresAt() - min(grace, l.length/4)
 }
 
-// ExpiresAt is when it is over.
+// ExpiresAt returns when the lease is over.
 func (l *Lease) ExpiresAt() time.Duration { return l.renewedAt + l.length }
 
-// HeartbeatInterval is the time between heartbeats. Several may be lost before anything stops.
+// HeartbeatInterval returns the time between heartbeats. Several may be lost before any work is stopped.
 func (l *Lease) HeartbeatInterval() time.Duration { return min(l.length/3, maxHeartbeatInterval) }

@@ -18,7 +18,7 @@ func TestLeaseCountsFromTheSendingOfWhatWasEchoed(t *testing.T) {
 
 	l.RecordHeartbeat(1, 105*second)
 	l.RecordHeartbeat(2, 110*second)
-	assertPhases(t, &l, 100*second) // sending alone prolongs nothing
+	assertPhases(t, &l, 100*second) // sending alone does not extend the lease
 	l.RecordEcho(1)
 	assertPhases(t, &l, 105*second)
 	l.RecordEcho(7) // never sent
@@ -35,7 +35,7 @@ func TestNewStreamDoesNotProlongBeforeItsWelcome(t *testing.T) {
 	l.RecordHeartbeat(5, 3*second)
 	l.Reconnect(8 * second)
 	assertPhases(t, &l, 0)
-	l.RecordEcho(5) // from the stream that was thrown away
+	l.RecordEcho(5) // from the stream that was dropped
 	assertPhases(t, &l, 0)
 	l.RecordWelcome(9 * second)
 	if l.SilentAt() != 14*second || l.ExpiresAt() != 17*second || l.HeartbeatInterval() != 3*second {
@@ -43,7 +43,7 @@ func TestNewStreamDoesNotProlongBeforeItsWelcome(t *testing.T) {
 	}
 }
 
-// A Welcome that took longer than the lease is of no use: the operator may have given the work away.
+// A Welcome that took longer than the lease is useless: the work may have moved to another agent.
 func TestLateWelcomeIsAlreadyOver(t *testing.T) {
 	var l Lease
 	l.Reconnect(0)

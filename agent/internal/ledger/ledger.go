@@ -1,9 +1,8 @@
-// Package ledger is an agent's memory: what runs, what has ended and is not yet acknowledged, and the newest epoch it has
-// seen of each piece of work.
+// Package ledger records the attempts of an agent: those that run, those that have ended and are not acknowledged yet, and the newest epoch
+// that the agent has seen of each piece of work.
 //
-// Its invariants: never more attempts than slots; never two attempts of one piece of work; never an epoch older than the
-// newest seen of that work, nor the same one twice; a result stays until it is acknowledged. It does no input or output
-// and knows no time.
+// Its invariants: never more attempts than slots; never two attempts at one piece of work; never an epoch that is older than the newest one
+// seen of that work, nor the same one twice; a result stays until it is acknowledged. It does no I/O and reads no clock.
 package ledger
 
 import (
@@ -15,10 +14,10 @@ import (
 )
 
 const (
-	// An agent that has this many results that are not acknowledged takes no more work until the operator has caught up. What runs already may
-	// add to them.
+	// An agent with this many unacknowledged results takes no more work until the operator has caught up. Running attempts may still add
+	// results.
 	maxUnacknowledged = 128
-	// Epochs that are remembered one by one. What is older than all of them is refused, too.
+	// The number of epochs that are stored one by one. Epochs older than all of them are refused as well.
 	maxEpochs = 4096
 )
 
@@ -31,8 +30,7 @@ const (
 	ReasonMalformed  = "MalformedAssignment"
 )
 
-// A Decision is the decision on an assignment: it is started, or declined with a reason, or, when it is known already,
-// neither.
+// A Decision on an assignment is to start it, to decline it with a reason, or neither when it is already known.
 type Decision struct {
 	Start           bool
 	Reason, Message string
@@ -48,12 +46,12 @@ type Ledger struct {
 	staleEpoch   int64 // epochs up to this one are too old, whatever their work
 }
 
-// New makes an empty ledger.
+// New returns an empty ledger.
 func New(slots int) *Ledger {
 	return &Ledger{slots: slots, running: map[linkv1.WorkKey]*linkv1.Attempt{}, newestEpochs: map[linkv1.WorkKey]int64{}}
 }
 
-// Decide judges an assignment, and remembers it as running when it is to be started.
+// Decide decides on an assignment, and records it as running if it is to be started.
 func (l *Ledger) Decide(attempt *linkv1.Attempt) Decision {
 	key := attempt.Key()
 	decision := l.decide(key)
@@ -97,7 +95,7 @@ func (l *Ledger) recordEpoch(key linkv1.AttemptKey) {
 	}
 }
 
-// compactEpochs makes room by remembering the older half of the epochs as one number.
+// compactEpochs makes room by replacing the older half of the epochs with one number.
 func (l *Ledger) compactEpochs() {
 	epochs := make([]int64, 0, len(l.newestEpochs))
 	for _, epoch := range l.newestEpochs {
@@ -123,7 +121,7 @@ func (l *Ledger) IsTracked(key linkv1.AttemptKey) bool {
 	return l.IsRunning(key) || l.resultIndex(key) >= 0
 }
 
-// StoreResult keeps the result of what ran, or of what was declined, until it is acknowledged.
+// StoreResult stores the result of an attempt that ran or was declined, until it is acknowledged.
 func (l *Ledger) StoreResult(result *linkv1.Result) {
 	key := result.GetAttempt().Key()
 	if l.IsRunning(key) {
@@ -132,7 +130,7 @@ func (l *Ledger) StoreResult(result *linkv1.Result) {
 	l.results = append(l.results, result)
 }
 
-// Acknowledge forgets a result.
+// Acknowledge removes a result.
 func (l *Ledger) Acknowledge(key linkv1.AttemptKey) {
 	if index := l.resultIndex(key); index >= 0 {
 		l.results = slices.Delete(l.results, index, index+1)
@@ -149,7 +147,7 @@ func (l *Ledger) Drain() { l.draining = true }
 // Draining reports whether the agent takes no new work.
 func (l *Ledger) Draining() bool { return l.draining }
 
-// FreeSlots is how many more attempts the agent would take now.
+// FreeSlots returns how many more attempts the agent would take now.
 func (l *Ledger) FreeSlots() int {
 	if l.draining || len(l.results) >= maxUnacknowledged {
 		return 0
@@ -157,7 +155,7 @@ func (l *Ledger) FreeSlots() int {
 	return max(0, l.slots-len(l.running))
 }
 
-// Running is what runs, by epoch.
+// Running returns the running attempts, by epoch.
 func (l *Ledger) Running() []*linkv1.Attempt {
 	attempts := make([]*linkv1.Attempt, 0, len(l.running))
 	for _, attempt := range l.running {
@@ -167,5 +165,5 @@ func (l *Ledger) Running() []*linkv1.Attempt {
 	return attempts
 }
 
-// Unacknowledged are the results that were not confirmed, oldest first. The caller must not change them.
+// Unacknowledged returns the results that are not acknowledged, oldest first. The caller must not change them.
 func (l *Ledger) Unacknowledged() []*linkv1.Result { return slices.Clone(l.results) }

@@ -7,7 +7,7 @@ import (
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
 )
 
-// reasonLeaseEnding goes with what was not started because the operator is silent.
+// reasonLeaseEnding is the reason of attempts that were not started because the operator is silent.
 const reasonLeaseEnding = "LeaseEnding"
 
 // handleAssign starts an attempt, or declines it with a reason.
@@ -31,7 +31,7 @@ func (s *session) handleAssign(request *linkv1.Assign) {
 	s.sendCredit()
 }
 
-// decide takes nothing while the operator is silent: an order that was under way for long may be one of a leader of the past.
+// decide declines everything while the operator is silent: an Assign that was long in transit may come from a former leader.
 func (s *session) decide(linkAttempt *linkv1.Attempt) ledger.Decision {
 	if s.lease.Phase(s.Clock()) != lease.Held && !s.ledger.IsTracked(linkAttempt.Key()) {
 		return ledger.Decision{Reason: reasonLeaseEnding, Message: "the operator has not echoed two heartbeats"}
@@ -46,7 +46,7 @@ func (s *session) startAttempt(request *linkv1.Assign) {
 		ProgressTimeout: request.GetProgressTimeout().AsDuration(),
 		Grace:           s.graceOrDefault(request.GetGrace()),
 	}
-	s.Log.Info("attempt starts", "task", linkAttempt.GetTask(), "uid", linkAttempt.GetTaskUid(), "attempt", linkAttempt.GetAttempt(), "epoch",
+	s.Log.Info("started attempt", "task", linkAttempt.GetTask(), "uid", linkAttempt.GetTaskUid(), "attempt", linkAttempt.GetAttempt(), "epoch",
 		linkAttempt.GetEpoch())
 	s.Journal.Started(linkAttempt)
 	running := &runningAttempt{Attempt: attempt.New(limits, s.notify), grace: limits.Grace}
@@ -58,7 +58,7 @@ func (s *session) startAttempt(request *linkv1.Assign) {
 	})
 }
 
-// notify is called by attempts and by the watchdog, from anywhere. It never waits.
+// notify is called by attempts and by the watchdog, on any goroutine. It never blocks.
 func (s *session) notify() {
 	select {
 	case s.wake <- struct{}{}:
@@ -66,7 +66,7 @@ func (s *session) notify() {
 	}
 }
 
-// stopOlder makes room for a newer assignment of the same work.
+// stopOlder stops the attempt that a newer assignment of the same work replaces.
 func (s *session) stopOlder(newer linkv1.AttemptKey) {
 	for key, running := range s.attempts {
 		if key.WorkKey == newer.WorkKey {
@@ -91,7 +91,7 @@ func (s *session) handleFinished(end attemptEnd) {
 	s.lastEndAt = s.Clock()
 }
 
-// deliverResult keeps a result until it is acknowledged, and sends it if there is a stream.
+// deliverResult stores a result until it is acknowledged, and sends it if there is a stream.
 func (s *session) deliverResult(result *linkv1.Result) {
 	s.ledger.StoreResult(result)
 	s.sendResult(result)
@@ -105,7 +105,7 @@ func (s *session) sendResult(result *linkv1.Result) {
 	s.stream.Send(&linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Result{Result: result}})
 }
 
-// resendResult answers a repeated Assign: if its result is there, once more.
+// resendResult answers a repeated Assign with its result, if there is one.
 func (s *session) resendResult(key linkv1.AttemptKey) {
 	for _, result := range s.ledger.Unacknowledged() {
 		if result.GetAttempt().Key() == key {

@@ -16,7 +16,7 @@ import (
 func (s *session) sendHello(stream *connection.Stream) {
 	s.closeStream()
 	s.stream = stream
-	s.helloSentAt = s.Clock() // before the sending, so that the lease errs on the safe side
+	s.helloSentAt = s.Clock() // read before sending, so that the lease errs on the safe side
 	s.lease.Reconnect(s.helloSentAt)
 	s.sequence, s.assignsReceived, s.granted, s.drainingSent = 0, 0, 0, s.ledger.Draining()
 	s.connection++
@@ -35,7 +35,8 @@ func (s *session) sendHello(stream *connection.Stream) {
 	}}})
 }
 
-// currentLease is the lease of the last Welcome; nil before the first, and when that lease is over. A shorter one may be stored since.
+// currentLease returns the lease of the last Welcome. It is nil before the first, and when that lease is over, because a shorter one may be
+// stored since.
 func (s *session) currentLease() *durationpb.Duration {
 	switch s.lease.Phase(s.helloSentAt) {
 	case lease.NotGranted, lease.Expired:
@@ -44,7 +45,7 @@ func (s *session) currentLease() *durationpb.Duration {
 	return durationpb.New(s.lease.Length())
 }
 
-// fittingResults are the results, oldest first, that Hello has room for.
+// fittingResults returns the results, oldest first, that fit into Hello.
 func fittingResults(results []*linkv1.Result) []*linkv1.Result {
 	size := 0
 	for n, result := range results {
@@ -56,7 +57,7 @@ func fittingResults(results []*linkv1.Result) []*linkv1.Result {
 	return results
 }
 
-// sendComplete sends what Hello had no room for. Until then the operator draws no conclusion from what is missing.
+// sendComplete sends what did not fit into Hello. Until then the operator draws no conclusions from what is missing.
 func (s *session) sendComplete() {
 	if !s.resultsMissing {
 		return
@@ -70,7 +71,7 @@ func (s *session) sendComplete() {
 	s.stream.Send(&linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Complete{Complete: &linkv1.Complete{}}})
 }
 
-// handleMessage obeys the operator. What comes before Welcome, or from a later version, is ignored.
+// handleMessage handles a message of the operator. It ignores messages before Welcome, and those of later versions that it does not know.
 func (s *session) handleMessage(message *linkv1.OperatorMessage) {
 	switch kind := message.GetKind().(type) {
 	case *linkv1.OperatorMessage_Welcome:
@@ -110,10 +111,10 @@ func (s *session) handleSessionMessage(message *linkv1.OperatorMessage) {
 	}
 }
 
-// handleWelcome begins to work for a leader, unless it is one of the past.
+// handleWelcome begins to work for a leader, unless it is a former one.
 func (s *session) handleWelcome(welcome *linkv1.Welcome) {
 	if welcome.GetTerm() < s.term && !welcome.GetResetTerm() || welcome.GetLease().AsDuration() <= 0 {
-		s.Log.Warn("leaving an operator that does not lead any more", "term", welcome.GetTerm(), "newest", s.term)
+		s.Log.Warn("disconnecting from a former leader", "term", welcome.GetTerm(), "newest", s.term)
 		s.closeStream()
 		return
 	}
@@ -136,8 +137,8 @@ func (s *session) sendHeartbeat() {
 	s.stream.Send(&linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Heartbeat{Heartbeat: &linkv1.Heartbeat{Sequence: s.sequence}}})
 }
 
-// sendCredit sends the operator the number of Assigns that it may have sent. The number never shrinks: an Assign that was allowed may
-// be under way.
+// sendCredit sends the operator the number of Assigns that it may have sent. The number never shrinks: an Assign that was allowed may be in
+// transit.
 func (s *session) sendCredit() {
 	if !s.welcomed {
 		return
@@ -163,7 +164,7 @@ func (s *session) handleCancel(request *linkv1.Cancel) {
 	running.Stop(stopRequest)
 }
 
-// handleDrain lets what runs finish for a while.
+// handleDrain gives running attempts some time to finish.
 func (s *session) handleDrain(request *linkv1.Drain) {
 	s.Log.Info("draining", "reason", request.GetReason(), "finish", request.GetFinish().AsDuration())
 	s.ledger.Drain()

@@ -1,16 +1,16 @@
-// Package session keeps an agent's promises to the operator. One goroutine owns all of its state and takes events one by one:
-// messages of the operator, news of attempts, and the passing of time.
+// Package session keeps an agent's promises to the operator. One goroutine owns all of its state and handles events one by one: messages of
+// the operator, changes of attempts, and timers.
 //
 // The promises:
-//   - Every Hello reports what runs; what has ended is sent again until it is acknowledged. A Hello that has no room for
-//     all of it says so, and is completed right after the Welcome.
-//   - Goodbye is sent when nothing runs any more and nothing will: it is the last message.
+//   - Every Hello reports the running attempts; results are sent again until they are acknowledged. A Hello that has no room for all of
+//     them says so, and is completed right after the Welcome.
+//   - Goodbye is the last message. It is sent when nothing runs any more and nothing will.
 //   - Never more attempts than slots, never a stale epoch (package ledger).
-//   - Self-fencing (package lease): towards the end of the lease everything that runs is asked to stop, with a part of its
-//     grace; at the end it is killed and the stream is thrown away, whether or not the connection looks alive.
-//   - The killing does not depend on this goroutine: a watchdog of its own does it, too. Code that survives it ends the whole
-//     process, because nothing else is left that would stop it.
-//   - Nothing here waits for a log or a journal: both must not block.
+//   - Self-fencing (package lease): towards the end of the lease all attempts are asked to stop, with a part of their grace period; at the
+//     end they are killed and the stream is dropped, whether or not the connection looks alive.
+//   - The killing does not depend on this goroutine: a separate watchdog does it as well. If code survives that, the whole process ends,
+//     because nothing else can stop it.
+//   - Nothing here waits for a log or a journal: neither may block.
 package session
 
 import (
@@ -27,19 +27,19 @@ import (
 )
 
 const (
-	// An operator that does not welcome an agent in this time is frozen.
+	// An operator that sends no Welcome within this time is considered frozen.
 	welcomeTimeout = 10 * time.Second
-	// A result that is not acknowledged is sent again this often on a stream that lives.
+	// How often an unacknowledged result is sent again on a live stream.
 	minResendInterval = 5 * time.Second
-	// How long an agent that stops waits for the acknowledgement of its last results.
+	// How long a stopping agent waits for the acknowledgement of its last results.
 	acknowledgeTimeout = 5 * time.Second
 	// Progress is sent at most this often, and less often when many attempts report.
 	minProgressInterval, progressIntervalPerAttempt = 250 * time.Millisecond, 50 * time.Millisecond
-	// With many results that are not acknowledged each is sent again less often, so that the operator is not flooded.
+	// The more results are not acknowledged, the less often each is sent again, so that the operator is not flooded.
 	resendIntervalPerResult = 50 * time.Millisecond
 	// Results in one Hello: fewer than fit into a frame of 1 MiB together with a thousand running attempts.
 	maxResultsInHello, maxResultBytesInHello = 128, 512 << 10
-	// How long an agent that stops waits until the operator has read its Goodbye.
+	// How long a stopping agent waits until the operator has read its Goodbye.
 	goodbyeTimeout = 2 * time.Second
 )
 
@@ -49,18 +49,18 @@ type Config struct {
 
 	Process string // names this run of the agent, and no other
 	Slots   int
-	Grace   time.Duration // for attempts that come without one
+	Grace   time.Duration // for attempts without one
 	NewWork func(assign *linkv1.Assign, peers []string) attempt.WorkFunc
 	Journal Journal
 	Log     *slog.Logger
 	Clock   func() time.Duration
-	// StuckTimeout is for tests; 0 is the standard.
+	// StuckTimeout is for tests; 0 means the default.
 	StuckTimeout time.Duration
-	// Abort is called when code survives its killing. It should not return, and must not wait for long.
+	// Abort is called when code survives being killed. It should not return, and must not block for long.
 	Abort func(reason string)
 }
 
-// A Journal notes when attempts start and finish, and when their results are acknowledged, as the agent sees it. It must not block.
+// A Journal records when attempts start and finish, and when their results are acknowledged, as the agent sees it. It must not block.
 type Journal interface {
 	Started(attempt *linkv1.Attempt)
 	// Finished also reports whether the attempt was ended by the lease.
@@ -74,7 +74,7 @@ type runningAttempt struct {
 	grace         time.Duration
 	stopRequested bool // it was asked to stop because the lease is ending
 
-	killedAt time.Duration // when it was seen to be killed
+	killedAt time.Duration // when it was found killed
 }
 
 type attemptEnd struct {
@@ -82,7 +82,7 @@ type attemptEnd struct {
 	result  attempt.Result
 }
 
-// session is the state. Only the goroutine in Run touches it.
+// session is the state. Only the goroutine in Run uses it.
 type session struct {
 	Config
 	ledger   *ledger.Ledger
@@ -97,7 +97,7 @@ type session struct {
 	sequence        int64
 	assignsReceived int64 // Assigns on this stream
 	granted         int64 // sent on this stream
-	drainingSent    bool  // sent on this stream that nothing new is taken
+	drainingSent    bool  // Draining was sent on this stream
 	resultSentAt    map[linkv1.AttemptKey]time.Duration
 
 	term        int64
@@ -109,14 +109,14 @@ type session struct {
 	wake        chan struct{} // some attempt has progress to report, or the watchdog has acted
 	progressAt  time.Duration // when progress may be sent again
 	progressDue bool
-	drainAt     time.Duration // when what runs is handed back
+	drainAt     time.Duration // when running attempts are handed back
 	drainDue    bool
 	stopping    bool
 	aborted     bool
 	lastEndAt   time.Duration // when the last attempt had ended
 }
 
-// Run works until the context ends; then it hands back what runs, waits a little for acknowledgements, and returns.
+// Run runs the session until the context ends. Then it hands back running attempts, waits briefly for acknowledgements, and returns.
 func Run(ctx context.Context, config Config, streams <-chan *connection.Stream) {
 	s := &session{
 		Config: config, ledger: ledger.New(config.Slots),
@@ -182,9 +182,9 @@ func (s *session) streamDone() <-chan struct{} {
 	return s.stream.Done()
 }
 
-// beginShutdown begins the end of the agent: its pod is being stopped, or it gives itself up.
+// beginShutdown begins to stop the agent: its pod is being stopped, or its process has a stuck attempt.
 func (s *session) beginShutdown() {
-	s.Log.Info("stopping: what runs is handed back", "running", len(s.attempts))
+	s.Log.Info("stopping: handing back running attempts", "running", len(s.attempts))
 	s.stopping = true
 	s.ledger.Drain()
 	s.stopAttempts(attempt.StopRequest{Outcome: linkv1.Outcome_OUTCOME_HANDED_BACK, Reason: "AgentStopping",
@@ -207,7 +207,7 @@ func (s *session) stopAttempts(request attempt.StopRequest) {
 	}
 }
 
-// closeStream throws the stream away.
+// closeStream drops the stream.
 func (s *session) closeStream() {
 	if s.stream != nil {
 		s.stream.Close()

@@ -2,16 +2,15 @@ package session
 
 import "time"
 
-// A handler in Go that ignores its context cannot be ended. It would keep its slot for ever, and block a task that is cancelled, an agent
-// that is to leave, and the finalizer of its swarm. So the agent gives up its own process: its other attempts are handed back with their
-// grace, which costs no retry, the results are delivered, and then the process ends without a Goodbye. The operator learns from the
-// container's status that it has ended, as with any other death, and the kubelet starts the container again. The same goes for a program
-// that the kernel does not let die.
+// A handler in Go that ignores its context cannot be ended. It would keep its slot forever, and block a cancelled task, an agent that is to
+// leave, and the finalizer of its swarm. So the agent ends its own process: it hands back its other attempts with their grace period, which
+// costs no retry, delivers the results, and then exits without a Goodbye. The operator learns from the container's status that the process
+// has ended, and the kubelet restarts the container. The same applies to a program that the kernel cannot kill.
 
-// stuckTimeout is how long code may run on after it was forced to end.
+// stuckTimeout is how long code may continue after it was killed.
 const stuckTimeout = 10 * time.Second
 
-// stuckAt is when an attempt that was killed counts as stuck; false while it was not killed.
+// stuckAt returns when a killed attempt counts as stuck, and false while it was not killed.
 func (s *session) stuckAt(running *runningAttempt, now time.Duration) (at time.Duration, killed bool) {
 	if !running.Killed() {
 		return 0, false
@@ -22,7 +21,7 @@ func (s *session) stuckAt(running *runningAttempt, now time.Duration) (at time.D
 	return running.killedAt + s.StuckTimeout, true
 }
 
-// abortIfStuck ends the process when nothing else is left to do than to wait for code that does not end.
+// abortIfStuck ends the process when only stuck attempts are left.
 func (s *session) abortIfStuck(now time.Duration) {
 	stuck := 0
 	for _, running := range s.attempts {
@@ -34,7 +33,7 @@ func (s *session) abortIfStuck(now time.Duration) {
 		return
 	}
 	if !s.stopping {
-		s.Log.Error("an attempt does not end: the agent hands back the others and ends its process", "stuck", stuck)
+		s.Log.Error("attempt is stuck: handing back the others and ending the process", "stuck", stuck)
 		s.beginShutdown()
 	}
 	delivered := len(s.ledger.Unacknowledged()) == 0 || now >= s.lastEndAt+acknowledgeTimeout

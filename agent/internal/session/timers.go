@@ -8,10 +8,10 @@ import (
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
 )
 
-// maxSleep is how long an agent sleeps when nothing is due. Nothing depends on it.
+// maxSleep is how long an agent sleeps when no timer is due. Nothing depends on its value.
 const maxSleep = time.Hour
 
-// runTimers does what is due.
+// runTimers runs what is due.
 func (s *session) runTimers() {
 	now := s.Clock()
 	s.checkLease()
@@ -50,7 +50,7 @@ func (s *session) resendInterval() time.Duration {
 	return max(minResendInterval, time.Duration(len(s.resultSentAt))*resendIntervalPerResult)
 }
 
-// checkLease stops and kills by the lease alone: that the connection looks alive means nothing.
+// checkLease stops and kills by the lease alone, whether or not the connection looks alive.
 func (s *session) checkLease() {
 	now := s.Clock()
 	switch s.lease.Phase(now) {
@@ -62,7 +62,7 @@ func (s *session) checkLease() {
 	}
 }
 
-// stopBeforeExpiry asks work to stop that needs the rest of the lease for it. An echo that comes later does not undo that.
+// stopBeforeExpiry asks work to stop that needs the rest of the lease for its grace period. A later echo does not undo that.
 func (s *session) stopBeforeExpiry(now time.Duration) {
 	for key, running := range s.attempts {
 		if running.stopRequested || now < s.lease.StopAt(running.grace) {
@@ -74,7 +74,7 @@ func (s *session) stopBeforeExpiry(now time.Duration) {
 	}
 }
 
-// fence kills what runs. Should this goroutine not get here in time, the watchdog has done so.
+// fence kills what runs. If this goroutine is late, the watchdog has done so.
 func (s *session) fence() {
 	for _, running := range s.attempts {
 		running.Expire()
@@ -85,7 +85,7 @@ func (s *session) fence() {
 	}
 }
 
-// untilNextTimer is how long nothing is due.
+// untilNextTimer returns the time until the next timer.
 func (s *session) untilNextTimer() time.Duration {
 	now := s.Clock()
 	next := now + maxSleep

@@ -37,7 +37,7 @@ type WebApp struct {
 	Status WebAppStatus `json:"status,omitempty"`
 }
 
-// WebAppSpec is what you want.
+// WebAppSpec is the desired state.
 type WebAppSpec struct {
 	// Image that answers requests.
 	// +kubebuilder:validation:MinLength=1
@@ -57,12 +57,12 @@ type WebAppSpec struct {
 	Port int32 `json:"port,omitempty"`
 }
 
-// WebAppStatus is what is.
+// WebAppStatus is the observed state.
 type WebAppStatus struct {
 	// ReadyReplicas answer requests now.
 	// +optional
 	ReadyReplicas int32 `json:"readyReplicas,omitempty"`
-	// URL where they do, inside the cluster.
+	// URL at which they do so, inside the cluster.
 	// +optional
 	URL string `json:"url,omitempty"`
 	// Conditions: Ready.

@@ -100,7 +100,7 @@ func readyCondition(agent *v1alpha1.Agent, snapshot snapshot) (v1alpha1.AgentPha
 		"the pod runs, but the agent has not connected to the operator: see kubectl logs %s", agent.Name)
 }
 
-// remainsFailed keeps the failed phase of a pod that is running between crashes: it has yet to link.
+// remainsFailed keeps the failed phase of a pod that runs between crashes until it has linked.
 func remainsFailed(agent *v1alpha1.Agent, pod *corev1.Pod) bool {
 	return agent.Status.Phase == v1alpha1.AgentFailed && agent.Status.PodUID == string(pod.UID) &&
 		slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.RestartCount > 0 })

@@ -117,7 +117,7 @@ func (r *reconciler) deletePool(ctx context.Context, workload *appsv1.StatefulSe
 		return fmt.Errorf("remove pool %q: %w", pool.Name, err)
 	}
 	r.recorder.Eventf(workload, nil, corev1.EventTypeNormal, "PoolRemoved", "Reconcile",
-		"WorkerPool %q went with the label %s; ConfigMap %q stays as it is", pool.Name, v1alpha1.LabelPool, pool.ConfigName())
+		"deleted WorkerPool %q because label %s was removed; ConfigMap %q is unchanged", pool.Name, v1alpha1.LabelPool, pool.ConfigName())
 	return nil
 }
 

@@ -115,9 +115,9 @@ func (c *controller) recordMove(ctx context.Context, t target, pod *corev1.Pod, 
 	t.state.pendingEvents = append(t.state.pendingEvents, pendingEvent{
 		eventType: corev1.EventTypeNormal, reason: podRescheduled,
 		related: &corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
-		note:    fmt.Sprintf("pod %s goes from %s to %s nodes: %s", pod.Name, move.From, move.To, move.Reason),
+		note:    fmt.Sprintf("pod %s moves from %s to %s nodes: %s", pod.Name, move.From, move.To, move.Reason),
 	})
 	c.metrics.moves.WithLabelValues(string(move.Verb), string(move.From), string(move.To)).Inc()
-	log.FromContext(ctx).Info("took a pod away", "pod", types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}.String(), "verb",
+	log.FromContext(ctx).Info("removed pod", "pod", types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}.String(), "verb",
 		move.Verb, "from", move.From, "to", move.To, "reason", move.Reason)
 }

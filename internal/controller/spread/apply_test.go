@@ -21,7 +21,7 @@ import (
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
-// newMisplacedHarness returns a stage with all ten pods on on-demand nodes, six of which belong on spot nodes.
+// newMisplacedHarness returns a harness with all ten pods on on-demand nodes, six of which belong on spot nodes.
 func newMisplacedHarness(t *testing.T) *harness {
 	t.Helper()
 	s := newHarness(t, 10)

@@ -239,5 +239,5 @@ func (s *harness) moves() []string {
 
 // formatMove is the text of the event.
 func formatMove(pod, from, to, reason string) string {
-	return fmt.Sprintf("pod %s goes from %s to %s nodes: %s", pod, from, to, reason)
+	return fmt.Sprintf("pod %s moves from %s to %s nodes: %s", pod, from, to, reason)
 }

@@ -18,7 +18,7 @@ type metrics struct {
 
 var (
 	workloadsDesc = prometheus.NewDesc("swarm_spread_workloads", "Workloads that are spread, by their status.", []string{"status"}, nil)
-	podsDesc      = prometheus.NewDesc("swarm_spread_pods", "Pods of workloads that are spread, by class of nodes, as wanted and as they are.",
+	podsDesc      = prometheus.NewDesc("swarm_spread_pods", "Pods of workloads that are spread, by class of nodes, wanted and actual.",
 		[]string{"class", "state"}, nil)
 	nodesDesc = prometheus.NewDesc("swarm_spread_nodes", "Nodes by class, and by whether their labels say so.", []string{"class", "labels"},
 		nil)
@@ -26,7 +26,7 @@ var (
 
 func newMetrics(registry prometheus.Registerer, memories *stateStore, nodes *nodeTracker) *metrics {
 	m := &metrics{states: memories, nodes: nodes, moves: promauto.With(registry).NewCounterVec(prometheus.CounterOpts{
-		Name: "swarm_spread_moves_total", Help: "Pods that were taken away, so that their replacement comes up elsewhere."},
+		Name: "swarm_spread_moves_total", Help: "Pods that were removed so that their replacement runs elsewhere."},
 		[]string{"verb", "from", "to"})}
 	registry.MustRegister(m)
 	return m
@@ -93,7 +93,7 @@ func countByKind(nodes state.Nodes) map[nodeKind]int {
 	return counts
 }
 
-// latest returns the landscape, nil before its first use.
+// latest returns the snapshot, nil before its first use.
 func (n *nodeTracker) latest() *state.Nodes {
 	n.lock.Lock()
 	defer n.lock.Unlock()

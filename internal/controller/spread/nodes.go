@@ -141,7 +141,7 @@ func (n *nodeTracker) notify() {
 	})
 }
 
-// snapshotFor returns the landscape for some pods. The cache may have a pod before its node, and a pod without a node would be moved, so
+// snapshotFor returns the snapshot for some pods. The cache may have a pod before its node, and a pod without a node would be moved, so
 // that an unknown node is looked up past the cache.
 func (n *nodeTracker) snapshotFor(ctx context.Context, pods []*corev1.Pod) (state.Nodes, error) {
 	snap, err := n.load(ctx)

@@ -17,7 +17,7 @@ import (
 
 var errUnread = errors.New("cannot be read")
 
-// failingClient returns the cluster of a stage that fails to read objects or lists of this type.
+// failingClient returns the client of a harness, which fails to read objects or lists of this type.
 func (s *harness) failingClient(of any) client.WithWatch {
 	fails := fmt.Sprintf("%T", of)
 	return interceptor.NewClient(s.cluster, interceptor.Funcs{

@@ -18,7 +18,8 @@ func keyOf(name string) workload.Key {
 
 var noon = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 
-// newInput returns a world in which one of two pods is to be moved to spot nodes: evicted, or deleted if it has waited in vain.
+// newInput returns an input in which one of two pods is to be moved to spot nodes: evicted, or deleted if it could not be scheduled in
+// time.
 func newInput(pending bool) split.Snapshot {
 	pods := []split.Pod{
 		{Name: "a", Number: 0, AssignedClass: split.OnDemand, NodeClass: split.OnDemand, Phase: split.Ready},

@@ -77,7 +77,7 @@ func (s *workloadState) annotations(workload workloads.Workload) map[string]stri
 	return workload.GetAnnotations()
 }
 
-// stateStore are the memories of all managed workloads.
+// stateStore holds the states of all managed workloads.
 type stateStore struct {
 	lock       sync.Mutex
 	byWorkload map[workloads.Key]*workloadState
@@ -92,7 +92,7 @@ func newStateStore(settings snapshot.Settings) *stateStore {
 		validFor: 10 * settings.PendingDeadline}
 }
 
-// getOrCreate returns the memory of a workload, and marks the workload as managed.
+// getOrCreate returns the state of a workload, and marks the workload as managed.
 func (s *stateStore) getOrCreate(workload workloads.Workload) *workloadState {
 	s.lock.Lock()
 	defer s.lock.Unlock()
@@ -146,7 +146,7 @@ func (s *stateStore) history(state *workloadState, nodes state.Nodes, now time.T
 	return history
 }
 
-// update stores what a decision found out. If a class has no nodes, a pod that waited in vain concerns all workloads.
+// update stores what a decision found out. If a class has no nodes, a pod that could not be scheduled in time concerns all workloads.
 func (s *stateStore) update(state *workloadState, classes split.ClassStates, nodes state.Nodes) {
 	s.lock.Lock()
 	defer s.lock.Unlock()

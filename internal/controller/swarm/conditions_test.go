@@ -12,7 +12,7 @@ import (
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
-// conditionSummary returns the conditions of a swarm in a world, as type, status and reason.
+// conditionSummary returns the conditions of a swarm in a snapshot, as type, status and reason.
 func conditionSummary(swarm *v1alpha1.Swarm, snapshot snapshot, applyErr error) []string {
 	desired := desiredSwarm(swarm, manifest.Settings{})
 	report := (&kit.Status[*v1alpha1.Swarm]{}).Report(swarm, &swarm.Status.Conditions)
@@ -27,7 +27,7 @@ func conditionSummary(swarm *v1alpha1.Swarm, snapshot snapshot, applyErr error) 
 	return all
 }
 
-// readySnapshot returns the world of a swarm of two coders and an analyst, with all agents ready.
+// readySnapshot returns the snapshot of a swarm of two coders and an analyst, with all agents ready.
 func readySnapshot() snapshot {
 	snapshot := appliedSnapshot(plan(desiredSwarm(newSwarm(nil), manifest.Settings{}), snapshot{}))
 	for n := range snapshot.agents {

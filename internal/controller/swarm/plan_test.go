@@ -36,7 +36,7 @@ func newSwarm(change func(*v1alpha1.SwarmSpec)) *v1alpha1.Swarm {
 	return swarm
 }
 
-// appliedSnapshot returns the world after a plan was carried out by an API server that sets defaults.
+// appliedSnapshot returns the snapshot after an API server that sets defaults has stored the plan.
 func appliedSnapshot(plan Plan) snapshot {
 	var snapshot snapshot
 	for _, object := range plan.Apply {

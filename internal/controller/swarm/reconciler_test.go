@@ -261,7 +261,7 @@ func TestNewCAConcernsEverySwarm(t *testing.T) {
 func TestAgentsThatFailAreNamed(t *testing.T) {
 	failing := v1alpha1.Agent{ObjectMeta: metav1.ObjectMeta{Name: "research-coder-0"}}
 	failing.Status.Phase, failing.Status.Conditions = v1alpha1.AgentFailed, []metav1.Condition{v1alpha1.NotReady(1, "CrashLoop", "exit 1")}
-	if got := failingAgents([]v1alpha1.Agent{{}, failing, failing}); got != "2 of 3 agents do not get up; research-coder-0: exit 1" {
+	if got := failingAgents([]v1alpha1.Agent{{}, failing, failing}); got != "2 of 3 agents do not start; research-coder-0: exit 1" {
 		t.Errorf("got %q", got)
 	}
 	if got := failingAgents([]v1alpha1.Agent{{}}); got != "" {

@@ -110,7 +110,7 @@ func failingAgents(agents []v1alpha1.Agent) string {
 	if count == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d of %d agents do not get up; %s", count, len(agents), first)
+	return fmt.Sprintf("%d of %d agents do not start; %s", count, len(agents), first)
 }
 
 // setCounts sets the numbers.
@@ -145,7 +145,7 @@ func shortLeaseWarning(kind v1alpha1.AgentType, shortest time.Duration) string {
 	if lease == 0 || lease >= shortest {
 		return ""
 	}
-	return fmt.Sprintf("leaseSeconds is %d: work of this type begins anew when the operator changes its leader; from %d on it goes on",
+	return fmt.Sprintf("leaseSeconds is %d: work of this type restarts when the leader of the operator changes; with %d or more it continues",
 		kind.LeaseSeconds, int(shortest.Seconds()))
 }
 

@@ -13,7 +13,7 @@ func TestShortLeaseWarning(t *testing.T) {
 	for seconds, short := range map[int32]bool{0: false, 38: true, 39: false, 3600: false} {
 		got := shortLeaseWarning(v1alpha1.AgentType{LeaseSeconds: seconds}, 39*time.Second)
 		if (got != "") != short || short &&
-			got != "leaseSeconds is 38: work of this type begins anew when the operator changes its leader; from 39 on it goes on" {
+			got != "leaseSeconds is 38: work of this type restarts when the leader of the operator changes; with 39 or more it continues" {
 			t.Errorf("%d: got %q", seconds, got)
 		}
 	}

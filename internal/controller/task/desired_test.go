@@ -12,7 +12,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/swarm/dispatch"
 )
 
-// setDesired sets a user's wish for task t.
+// setDesired sets spec.desired of task t.
 func (sim *simulation) setDesired(desire v1alpha1.TaskDesire) {
 	sim.store.updateSpec(namespacedName("t"), func(spec *v1alpha1.TaskSpec) { spec.Desired = desire })
 }

@@ -87,7 +87,7 @@ func TestNeverTwoOwnersWhateverHappens(t *testing.T) {
 // runScript runs a script in a new cluster, heals everything, and returns the problems.
 func runScript(script []step) []string { return runScriptWithBudget(script, dispatch.Budget{}) }
 
-// runScriptWithBudget plays with a budget for the tasks of the namespace.
+// runScriptWithBudget runs a script with a budget for the tasks of the namespace.
 func runScriptWithBudget(script []step, budget dispatch.Budget) []string {
 	sim := newSimulation()
 	defer sim.stop()
@@ -148,10 +148,10 @@ func (sim *simulation) audit() {
 	sim.auditCounters()
 	leader := sim.currentLeader()
 	if busy := leader.attemptCount(); busy != 0 {
-		sim.problem("the board thinks that agents hold %d attempts", busy)
+		sim.problem("the dispatcher counts %d attempts on agents", busy)
 	}
 	if left := leader.metricValue("swarm_task_unfinished", ""); left != 0 {
-		sim.problem("the board knows %v unfinished tasks", left)
+		sim.problem("the dispatcher has unfinished tasks: %v", left)
 	}
 	for _, p := range sim.agents {
 		p.do(func() {

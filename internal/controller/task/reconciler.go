@@ -1,4 +1,4 @@
-// Package task runs Tasks to completion: it passes the wishes of users to dispatch, writes the state known to dispatch, and lets dispatch
+// Package task runs Tasks to completion: it passes the requests of users to dispatch, writes the state known to dispatch, and lets dispatch
 // continue once that is stored.
 //
 // It promises that a final phase is written once and never changes, that a result is stored before the agent may forget it, and that

@@ -16,8 +16,8 @@ const (
 	tokenLifetime  = 10 * time.Second // how long the token of a deleted pod may still open a link
 )
 
-// A process is one run of swarm-agent in a pod, by the rules of packages duty, ledger and lease: every Hello lists what it runs, a result
-// is repeated until it is acknowledged, epochs only grow, and it stops by its own clock. A single goroutine owns all of it.
+// A process is one run of swarm-agent in a pod, by the rules of packages session, ledger and lease: every Hello lists what it runs, a
+// result is repeated until it is acknowledged, epochs only grow, and it stops by its own clock. A single goroutine owns all of it.
 type process struct {
 	sim     *simulation
 	name    string

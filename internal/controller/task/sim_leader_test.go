@@ -55,7 +55,7 @@ func (l *leader) RaiseTerm(above int64) int64 {
 
 func (l *leader) isLeader() bool { return l.isLeading.Load() }
 
-// elect starts a new leader from the current stored state. It assigns nothing before govern.
+// elect starts a new leader from the current stored state. It assigns nothing before setRules.
 func (sim *simulation) elect() *leader { return sim.electWithStaleCache(0) }
 
 // electWithStaleCache starts a leader whose cache lacks the last changes until it is released.

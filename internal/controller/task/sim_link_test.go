@@ -218,7 +218,7 @@ func (s *linkServer) removeSession(session *session) {
 	delete(s.sessions, session.agent)
 }
 
-// close is the death of the process: only agents notice it.
+// close ends the process: only agents notice it.
 func (s *linkServer) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

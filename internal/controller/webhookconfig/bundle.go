@@ -99,7 +99,7 @@ func (k *caBundleController) Reconcile(ctx context.Context, request reconcile.Re
 	}
 	written, err := patchConfiguration(ctx, k.client, config, desired)
 	if written {
-		log.FromContext(ctx).Info("the API server knows the webhook by its CA")
+		log.FromContext(ctx).Info("updated webhook CA bundle")
 	}
 	return reconcile.Result{RequeueAfter: remaining}, err
 }

@@ -80,7 +80,7 @@ func (c *namespaceSelectorController) Reconcile(ctx context.Context, request rec
 	}
 	written, err := patchConfiguration(ctx, c.client, config, desired)
 	if written {
-		log.FromContext(ctx).Info("the API server asks where pods go", "namespaces", len(namespaces))
+		log.FromContext(ctx).Info("updated webhook namespace selector", "namespaces", len(namespaces))
 	}
 	return reconcile.Result{}, err
 }

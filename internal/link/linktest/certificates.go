@@ -28,7 +28,7 @@ type CA struct {
 	Peer tls.Certificate
 }
 
-// NewCA makes a CA.
+// NewCA creates a CA.
 func NewCA(t testing.TB) *CA {
 	t.Helper()
 	key := newKey(t)

@@ -4,9 +4,9 @@
 // would fail tasks that have time left and delete results that are to be kept, for good. So controllers ask here before they act by the
 // clock.
 //
-// It promises that answers which took long, or that carry no date, change nothing, and that a clock which is set while the process runs
-// is noticed at once, not with the next answer. It makes no requests of its own: every answer of the API server has a Date header, and
-// the leader renews its Lease every second.
+// It promises that answers that took long or carry no date change nothing, and that a clock that is set while the process runs is noticed
+// at once, not with the next answer. It makes no requests of its own: every answer of the API server has a Date header, and the leader
+// renews its Lease every second.
 package clockskew
 
 import (
@@ -40,13 +40,13 @@ type Monitor struct {
 	skewed     bool // as logged
 }
 
-// A clockReading is one look at both clocks of this process: the one that people set, and the one that only counts.
+// A clockReading is a reading of both clocks of this process: the wall clock, which can be set, and the monotonic clock.
 type clockReading struct {
 	wall    time.Time
 	elapsed time.Duration
 }
 
-// newClock begins to count now.
+// newClock starts the monotonic clock now.
 func newClock() func() clockReading {
 	start := time.Now()
 	return func() clockReading {
@@ -55,7 +55,7 @@ func newClock() func() clockReading {
 	}
 }
 
-// New makes a Monitor that shows its measurement as a metric.
+// New returns a Monitor that exports its measurement as a metric.
 func New(registry prometheus.Registerer, log *slog.Logger) *Monitor {
 	m := &Monitor{log: log, read: newClock()}
 	promauto.With(registry).NewGaugeFunc(prometheus.GaugeOpts{
@@ -86,7 +86,7 @@ func (m *Monitor) Skew() (ahead time.Duration, reliable bool) {
 	return ahead, ahead.Abs() <= Tolerance
 }
 
-// record takes in an answer that was dated so, to a request that was sent and answered at these moments.
+// record records the date of an answer, with the times at which the request was sent and answered.
 func (m *Monitor) record(date time.Time, sent, received clockReading) {
 	roundTrip := received.elapsed - sent.elapsed
 	if roundTrip > maxRoundTrip {

@@ -94,7 +94,7 @@ func TestABlockedDestinationBlocksNoCaller(t *testing.T) {
 	})
 }
 
-// A program that prints faster than its output is read is slowed down, but only for as long as there is hope.
+// A program that prints faster than its output is read is slowed down, but only until the first timeout.
 func TestAWriterWaitsForRoomOnlyOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		to := &pipe{}

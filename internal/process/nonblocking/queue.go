@@ -1,8 +1,8 @@
-// Package nonblocking keeps output that is stuck from stopping the code that produces it.
+// Package nonblocking keeps blocked output from stopping the code that produces it.
 //
-// A pipe whose reader hangs, or a volume that does not answer, blocks a write for ever. Code that must act in time therefore hands its
-// logs, journals and copies to a Queue: one goroutine writes them, in order; what does not fit is dropped and counted. It promises that no
-// caller waits, or none longer than it says, and that memory is bounded. It never retries a write, and it does not know what it writes.
+// A pipe whose reader hangs, or a volume that does not respond, blocks a write forever. Code that must act in time therefore passes its
+// logs, journals and copies to a Queue: one goroutine writes them in order, and what does not fit is dropped and counted. It promises that
+// callers wait no longer than their patience, and that memory is bounded. It never retries a write, and does not interpret what it writes.
 package nonblocking
 
 import (
@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// A Queue carries out writes one after the other.
+// A Queue runs writes one after the other.
 type Queue struct {
 	limit  int               // bytes
 	report func(dropped int) // called by the queue's own goroutine when a write has succeeded after others were dropped
@@ -20,7 +20,7 @@ type Queue struct {
 	size         int // bytes that wait or are being written
 	dropped      int // since the last report
 	totalDropped int
-	stuck        bool // waiting for room was in vain: writers do not wait again until there is some
+	stuck        bool // a wait for room timed out: writers do not wait again until there is some
 	closed       bool
 	wakeup       chan struct{} // has room for one
 	spaceFreed   chan struct{} // closed and replaced when a write has ended
@@ -31,7 +31,7 @@ type write struct {
 	do   func()
 }
 
-// NewQueue makes a queue of a size in bytes. Report may be nil; it may write, because only the queue's own goroutine waits for it.
+// NewQueue returns a queue with a size in bytes. Report may be nil. It may block, because only the queue's own goroutine waits for it.
 func NewQueue(limit int, report func(dropped int)) *Queue {
 	if report == nil {
 		report = func(int) {}
@@ -41,7 +41,7 @@ func NewQueue(limit int, report func(dropped int)) *Queue {
 	return q
 }
 
-// Put queues a write of about so many bytes, waiting for room no longer than its patience. It reports whether there was room.
+// Put queues a write of about this many bytes. It waits for room for at most its patience, and reports whether there was room.
 func (q *Queue) Put(timeout time.Duration, size int, do func()) bool {
 	var expired <-chan time.Time
 	for {
@@ -94,14 +94,14 @@ func (q *Queue) wakeWriter() {
 	}
 }
 
-// Dropped is how many writes were dropped in all.
+// Dropped returns how many writes were dropped in total.
 func (q *Queue) Dropped() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.totalDropped
 }
 
-// Flush waits until everything that was queued is written, but not longer than its patience.
+// Flush waits until everything queued is written, for at most its patience.
 func (q *Queue) Flush(timeout time.Duration) {
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
@@ -120,7 +120,7 @@ func (q *Queue) Flush(timeout time.Duration) {
 	}
 }
 
-// Close flushes the queue and takes nothing more.
+// Close flushes the queue, which then accepts no more writes.
 func (q *Queue) Close(timeout time.Duration) {
 	q.Flush(timeout)
 	q.mu.Lock()

@@ -11,32 +11,32 @@ import (
 const (
 	// maxQueuedBytes is how much may wait for one destination.
 	maxQueuedBytes = 1 << 20
-	// recordBytes is about what a log record takes beside its message.
+	// recordBytes is roughly the size of a log record without its message.
 	recordBytes = 512
 )
 
-// A Writer passes on what is written to it.
+// A Writer forwards writes through a queue.
 type Writer struct {
 	*Queue
 	to      io.Writer
 	timeout time.Duration
 }
 
-// NewWriter makes a writer whose callers wait for room no longer than patience. Report is called when writes succeed after some were
+// NewWriter returns a writer whose callers wait for room for at most patience. Report is called when writes succeed after some were
 // dropped.
 func NewWriter(to io.Writer, timeout time.Duration, report func(dropped int)) *Writer {
 	return &Writer{Queue: NewQueue(maxQueuedBytes, report), to: to, timeout: timeout}
 }
 
-// Write never fails, and never writes in part: a call is passed on as a whole or dropped.
+// Write never fails, and never writes in part: a call is forwarded as a whole or dropped.
 func (w *Writer) Write(text []byte) (int, error) {
 	copied := bytes.Clone(text)
 	w.Put(w.timeout, len(copied), func() { _, _ = w.to.Write(copied) })
 	return len(text), nil
 }
 
-// NewLogger makes a logger that never blocks; close the queue to have the last records written. It logs how many records were dropped as
-// soon as the log is read again.
+// NewLogger returns a logger that never blocks. Close the queue to write the last records. The logger reports how many records were dropped
+// as soon as the log is read again.
 func NewLogger(log *slog.Logger) (*slog.Logger, *Queue) {
 	queue := NewQueue(maxQueuedBytes, func(dropped int) {
 		log.Warn("dropped log records because they were not read", "dropped", dropped)
@@ -44,8 +44,7 @@ func NewLogger(log *slog.Logger) (*slog.Logger, *Queue) {
 	return slog.New(&handler{inner: log.Handler(), queue: queue}), queue
 }
 
-// LogBeforeExit lets a process that must end at once log why, and waits for that no longer than its patience. Whatever the log waits for,
-// it returns.
+// LogBeforeExit logs why a process must end at once. It returns after at most its patience, even if the log blocks.
 func LogBeforeExit(queue *Queue, timeout time.Duration, log func()) {
 	logged := make(chan struct{})
 	go func() {

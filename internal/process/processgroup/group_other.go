@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// sysProcAttr lack the parent-death signal: only Linux has it, and our programs run on Linux.
+// sysProcAttr lacks the parent-death signal: only Linux has it, and our programs run on Linux.
 func sysProcAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }

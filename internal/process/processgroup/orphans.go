@@ -5,12 +5,12 @@ import (
 	"sync"
 )
 
-// started are the programs started here whose exit status will be read.
+// started holds the programs started here whose exit status will be read.
 var started = startedPrograms{pids: map[int]bool{}}
 
 type startedPrograms struct {
 	mu       sync.Mutex
-	starting int // programs that may have a process already, but no known pid
+	starting int // programs that may have a process, but no known pid yet
 	pids     map[int]bool
 }
 

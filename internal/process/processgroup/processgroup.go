@@ -1,8 +1,8 @@
-// Package processgroup runs a program in a process group of its own.
+// Package processgroup runs a program in its own process group.
 //
-// It promises that the whole group is gone when Run returns, and that the kernel kills the program when this process dies. A
-// descendant that leaves the group (setsid) is out of its reach until the container ends, but does not stay a zombie in a program that
-// calls ReapOrphans. It never decides when to stop: its caller does.
+// It promises that the whole group is gone when Run returns, and that the kernel kills the program when this process dies. It cannot reach
+// a descendant that leaves the group (setsid) until the container ends, but in a program that calls ReapOrphans that descendant does not
+// stay a zombie. The caller decides when to stop.
 package processgroup
 
 import (
@@ -15,11 +15,11 @@ import (
 	"time"
 )
 
-// Descendants that left the group may hold its pipes open; they are not waited for.
+// Descendants that left the group may keep its pipes open; do not wait for them.
 const pipeWaitDelay = 500 * time.Millisecond
 
-// Run runs the program to its end: its own, or that of the signals that stop (SIGTERM) and kill (SIGKILL) send to the whole group when
-// they close. It returns how the program ended, or that it could not be started.
+// Run runs the program until it ends. It sends a signal to the whole group when stop (SIGTERM) or kill (SIGKILL) closes. It returns how the
+// program ended, or that it could not be started.
 func Run(program *exec.Cmd, stop, kill <-chan struct{}) (*os.ProcessState, error) {
 	program.SysProcAttr, program.WaitDelay = sysProcAttr(), pipeWaitDelay
 	becomeSubreaper()

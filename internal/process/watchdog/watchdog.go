@@ -1,8 +1,8 @@
-// Package watchdog ends work at a deadline, whatever else in the process is stuck.
+// Package watchdog ends work at a deadline, even if other parts of the process are stuck.
 //
 // It promises that every target is killed within a Tick after the clock has reached the deadline, also after the machine was suspended, and
 // that the process ends if a target is still there when the grace is over. To keep that promise its goroutine only reads the clock and an
-// atomic number, and calls functions that must not block: it writes no log, and holds no lock that anybody holds during input or output.
+// atomic number, and calls functions that must not block: it writes no log, and takes no lock that is held during I/O.
 package watchdog
 
 import (
@@ -19,14 +19,14 @@ const (
 	// Tick is how often the clock is read while there are targets. A timer for the deadline itself would be late after a suspension, because
 	// timers stand still with the machine.
 	Tick = 100 * time.Millisecond
-	// DeathTimeout is how long a target may take to be gone after it was killed, however late the deadline was noticed.
+	// DeathTimeout is how long a target may take to end after it was killed, however late the deadline was noticed.
 	DeathTimeout = time.Second
 )
 
 // BootTime is the clock of watchdogs outside of tests.
 func BootTime() time.Duration { return hostclock.BootTime() }
 
-// Config is what a watchdog needs. No function may block.
+// Config configures a Watchdog. No function may block.
 type Config struct {
 	Clock   func() time.Duration // counts suspension, as BootTime does
 	Grace   time.Duration        // between the deadline and the end of the process, if targets are left; at least DeathTimeout
@@ -110,7 +110,7 @@ func (w *Watchdog) run() {
 		select {
 		case <-w.done:
 			return
-		case <-w.added: // also a time to look, or a target every few milliseconds would put off the next tick for ever
+		case <-w.added: // also check here, or a target every few milliseconds would postpone the next tick forever
 		case <-tick:
 		}
 		w.check(w.config.Clock())
@@ -118,7 +118,7 @@ func (w *Watchdog) run() {
 	}
 }
 
-// check kills what is past its deadline. It does so at every tick, because something may be starting at this moment.
+// check kills all targets after the deadline. It does so at every tick, because a target may be starting at this moment.
 func (w *Watchdog) check(now time.Duration) {
 	deadline := time.Duration(w.deadline.Load())
 	if now < deadline {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A fakeMachine has a clock that goes on while the machine is suspended.
+// A fakeMachine has a clock that continues while the machine is suspended.
 type fakeMachine struct {
 	*Watchdog
 	start                        time.Time
@@ -54,7 +54,7 @@ func TestTargetsAreKilledAtTheDeadline(t *testing.T) {
 		m.expect(t, true, 1, 0)
 		release()
 		time.Sleep(time.Hour)
-		m.expect(t, true, 1, 0) // what is gone in time costs nothing more
+		m.expect(t, true, 1, 0) // a target that ends in time has no further effect
 	})
 }
 
@@ -138,7 +138,7 @@ func TestATargetThatComesTooLateIsKilled(t *testing.T) {
 	})
 }
 
-// Short work that comes and goes must not keep the watchdog from looking.
+// Short targets that come and go must not keep the watchdog from checking.
 func TestManyTargetsDoNotDelayTheWatch(t *testing.T) {
 	withWatchdog(t, 0, func(t *testing.T, m *fakeMachine) {
 		m.addTarget()

@@ -66,7 +66,7 @@ func NewLeaderClient(options LeaderClientOptions) *LeaderClient {
 	return &LeaderClient{
 		LeaderClientOptions: options, leaderTimeout: defaultLeaderTimeout,
 		answers: promauto.With(options.Metrics).NewCounterVec(prometheus.CounterOpts{
-			Name: "swarm_placement_answers_total", Help: "Answers to where a pod goes, by who gave them (leader, estimate).",
+			Name: "swarm_placement_answers_total", Help: "Placements of pods by source (leader, estimate).",
 		}, []string{"by"}),
 	}
 }
@@ -83,7 +83,7 @@ func (c *LeaderClient) Place(ctx context.Context, request Request) (Placement, e
 		return placement, nil
 	}
 	c.answers.WithLabelValues("estimate").Inc()
-	log.FromContext(ctx).V(1).Info("the leader did not say where the pod goes: it is an estimate", "reason", err.Error())
+	log.FromContext(ctx).V(1).Info("no placement from the leader: using an estimate", "reason", err.Error())
 	return c.Local.Place(ctx, request)
 }
 
@@ -109,7 +109,7 @@ func (c *LeaderClient) placeOnLeader(ctx context.Context, request Request) (Plac
 func parseResponse(said *linkv1.PlaceResponse) (Placement, error) {
 	placement := Placement{Managed: said.GetManaged(), Number: int(said.GetNumber()), Class: split.Class(said.GetClass())}
 	if placement.Managed && placement.Class != split.Spot && placement.Class != split.OnDemand {
-		return Placement{}, fmt.Errorf("the leader speaks of class %q", placement.Class)
+		return Placement{}, fmt.Errorf("the leader returned unknown class %q", placement.Class)
 	}
 	return placement, nil
 }

@@ -78,7 +78,7 @@ func startLeader(t *testing.T, ca *linktest.CA, local Placer) *linktest.Operator
 	})
 }
 
-// newFollower is a replica that does not lead, and has a certificate of that CA.
+// newFollower returns a replica that does not lead, with a certificate of that CA.
 func newFollower(t *testing.T, ca *linktest.CA, local Placer, leader func() string) *LeaderClient {
 	t.Helper()
 	s := NewLeaderClient(LeaderClientOptions{
@@ -114,7 +114,7 @@ func TestLeaderPlacesPods(t *testing.T) {
 		}
 	}
 	if !slices.Equal(leader.received(), []Request{testRequest, testRequest, testRequest}) || len(own.received()) > 0 {
-		t.Errorf("the leader was asked %+v, the own desk %+v", leader.received(), own.received())
+		t.Errorf("the leader received %+v, the local allocator %+v", leader.received(), own.received())
 	}
 	if got := operator.MetricSum(t, "swarm_link_connections", ""); got != 1 {
 		t.Errorf("%d connections", got)

@@ -14,7 +14,7 @@ import (
 	_ "github.com/swarm-io/swarm-operator/internal/testkit/property" // a fixed seed
 )
 
-// A scalingStep is the next step of a ReplicaSet's controller: it wants a number of replicas, after losing some of its pods.
+// A scalingStep is the next step of a ReplicaSet's controller: it scales to a number of replicas, after some pods were lost.
 type scalingStep struct {
 	replicas int
 	lost     []int         // numbers
@@ -67,7 +67,7 @@ func TestAnySequenceKeepsTheMix(t *testing.T) {
 					break
 				}
 			}
-			time.Sleep(time.Second) // what is on its way to the cache
+			time.Sleep(time.Second) // updates that the cache does not have yet
 		})
 		if wrong != "" {
 			rt.Fatal(wrong)

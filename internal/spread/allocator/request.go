@@ -11,7 +11,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/workload"
 )
 
-// Request is what is needed to decide where a new pod goes.
+// Request is the input of the decision where a new pod goes.
 type Request struct {
 	Workload     workload.Key
 	TemplateHash string // of the pod template, "" for a StatefulSet's

@@ -41,11 +41,11 @@ func (s server) Place(ctx context.Context, message *linkv1.PlaceRequest) (*linkv
 	}
 	switch {
 	case !isVerified(ctx):
-		return nil, status.Error(codes.Unauthenticated, "a certificate of the operator's is needed")
+		return nil, status.Error(codes.Unauthenticated, "a certificate of the operator is required")
 	case !s.isLeading():
 		return nil, status.Error(codes.FailedPrecondition, "this replica does not lead")
 	case request.Workload.Kind != v1alpha1.WorkloadDeployment && request.Workload.Kind != v1alpha1.WorkloadStatefulSet:
-		return nil, status.Errorf(codes.InvalidArgument, "nothing is known of kind %q", message.GetKind())
+		return nil, status.Errorf(codes.InvalidArgument, "unknown kind %q", message.GetKind())
 	}
 	placement, err := placeWithRecover(ctx, s.local, request)
 	switch {
@@ -63,7 +63,7 @@ func placeWithRecover(ctx context.Context, placer Placer, request Request) (answ
 	defer func() {
 		if problem := recover(); problem != nil {
 			err = fmt.Errorf("panic: %v", problem)
-			log.FromContext(ctx).Error(err, "another replica was not told where a pod goes", "stack", string(debug.Stack()))
+			log.FromContext(ctx).Error(err, "cannot place a pod for another replica", "stack", string(debug.Stack()))
 		}
 	}()
 	return placer.Place(ctx, request)

@@ -37,7 +37,7 @@ type replicaSetNumbers struct {
 	*split.Numbers
 
 	lock   sync.Mutex
-	usedAt time.Time // the last time; guarded by the memory's lock
+	usedAt time.Time // the last time; guarded by the lock of the state
 }
 
 func newState(refusals *limit.Refusals) state {

@@ -18,7 +18,7 @@ import (
 func (a *Allocator) WatchPods(ctx context.Context, informers cache.Informers) error {
 	informer, err := informers.GetInformer(ctx, &corev1.Pod{})
 	if err != nil {
-		return fmt.Errorf("follow pods: %w", err)
+		return fmt.Errorf("watch pods: %w", err)
 	}
 	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: func(object any) {
 		if pod, isPod := object.(*corev1.Pod); isPod {
@@ -26,12 +26,12 @@ func (a *Allocator) WatchPods(ctx context.Context, informers cache.Informers) er
 		}
 	}})
 	if err != nil {
-		return fmt.Errorf("follow pods: %w", err)
+		return fmt.Errorf("watch pods: %w", err)
 	}
 	return nil
 }
 
-// observePod reports a pod to the numbers of its ReplicaSet. The cache has it by now, so that the next look finds it there, or gone.
+// observePod reports a pod to the numbers of its ReplicaSet. The cache has it by now, so that the next read finds it there, or gone.
 func (a *Allocator) observePod(pod *corev1.Pod) {
 	if _, placed := pod.Annotations[a.settings.Key(v1alpha1.SpreadNumber)]; !placed {
 		return

@@ -62,7 +62,7 @@ func TestPlan(t *testing.T) {
 			constraints: constraints{invalid: "what?", hold: "what?"},
 			status:      "Invalid: what?", reason: "Ready pods stay where they are"},
 		"a bad setting": {
-			problem: "101", moves: 1, status: "Invalid: 101", reason: "the last good setting stays: at least 0 on-demand, 50% spot"},
+			problem: "101", moves: 1, status: "Invalid: 101", reason: "the last valid setting stays: at least 0 on-demand, 50% spot"},
 		"several budgets": {
 			severalBudgets: true, hold: "2 budgets", status: "BlockedByPDB", reason: "2 budgets"},
 		"several budgets, and the windows are closed": {

@@ -43,7 +43,7 @@ const deletionNotice = "deletion"
 // LabelProblem is an inconsistency in a node's labels.
 type LabelProblem string
 
-// The oddities.
+// The problems.
 const (
 	// Unlabelled has the label of no class, and counts as on-demand.
 	Unlabelled LabelProblem = "unlabelled"

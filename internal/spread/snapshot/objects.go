@@ -43,7 +43,7 @@ type ClassHistory struct {
 	NodeAvailableAt time.Time // when a node of it last began to accept pods
 }
 
-// Snapshot converts the scene for the engine.
+// Snapshot converts the objects for the engine.
 func (s Settings) Snapshot(objects Objects) (split.Snapshot, error) {
 	input := split.Snapshot{
 		Policy: objects.Spec.Policy, Problem: objects.Spec.Problem, Replicas: objects.Workload.Replicas,

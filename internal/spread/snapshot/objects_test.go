@@ -237,7 +237,7 @@ func TestPodsWithUnreachableVolumesAreImmovable(t *testing.T) {
 	}{
 		{"a volume that stays where the pod is", newPod("a", "d", "spread-number", "9"), volume("d"), true},
 		{"a volume that the other class can reach", newPod("a", "d", "spread-number", "9"), volume("s"), false},
-		{"a volume that anybody can reach", newPod("a", "d", "spread-number", "9"), &corev1.PersistentVolume{}, false},
+		{"a volume that every node can use", newPod("a", "d", "spread-number", "9"), &corev1.PersistentVolume{}, false},
 		{"a pod without a number, whose volume stays", newPod("a", "d"), volume("d"), true},
 		{"a pod without a number that can go", newPod("a", "d"), volume("s"), false},
 		{"a pod that is where it belongs", newPod("a", "s", "spread-number", "9"), volume("s"), false},

@@ -55,7 +55,7 @@ func (s ClassStates) target(policy Policy, k int) (Class, bool) {
 	return class.Other(), true
 }
 
-// classState judges a class by its nodes, and by the pods that waited for it or came in vain.
+// classState evaluates a class by its nodes, and by the pods that could not be scheduled to it or could not stay.
 func (p *planner) classState(class Class) ClassState {
 	state := ClassState{ProbeNumber: Unnumbered, PodOverdueAt: p.lastOverdue(class)}
 	state.NoCapacitySince = later(p.capacity(class).NoCapacitySince, later(state.PodOverdueAt, p.noCapacitySince(class)))

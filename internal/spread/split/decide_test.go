@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// newSnapshot returns a world in which nothing prevents a move.
+// newSnapshot returns a snapshot in which nothing prevents a move.
 func newSnapshot(policy Policy, replicas int, pods []Pod) Snapshot {
 	return Snapshot{
 		Policy: &policy, Replicas: replicas, Pods: pods,
@@ -162,8 +162,8 @@ func TestDecide(t *testing.T) {
 		{"fewer replicas than the floor", func(w *Snapshot) { w.Policy, w.Replicas, w.Pods = &Policy{5, 60}, 3, podsOnClasses("ooo") }, "",
 			Balanced, "3 pods, and the floor is 5: all on-demand"},
 		{"nothing is asked for", func(w *Snapshot) { w.Policy = nil }, "", "", ""},
-		{"invalid: the last good setting stays", func(w *Snapshot) { w.Problem, w.Pods = "x", podsOnClasses("oososooooo") },
-			"evict web-9 to spot", Invalid, "the last good setting stays: at least 2 on-demand, 60% spot"},
+		{"invalid: the last valid setting stays", func(w *Snapshot) { w.Problem, w.Pods = "x", podsOnClasses("oososooooo") },
+			"evict web-9 to spot", Invalid, "the last valid setting stays: at least 2 on-demand, 60% spot"},
 		{"invalid from the start", func(w *Snapshot) { w.Problem, w.Policy, w.Pods = "x", nil, podsOnClasses("oooooooooo") }, "", Invalid,
 			"nothing is moved"},
 		{"a number without a pod tries first", func(w *Snapshot) { w.Pods, w.Budget.Step = podsOnClasses("ooooooooo"), 5 }, "", Rebalancing,
@@ -284,7 +284,7 @@ func TestDecideWithoutCapacity(t *testing.T) {
 			w.Pods[9] = podsOnClasses("oooooooooS")[9]
 			w.Pods[9].SchedulableSince, w.Now = noon.Add(time.Hour), noon.Add(time.Hour+60*time.Second)
 		}, "delete web-9 to on-demand", SpotUnavailable, "no room"},
-		{"a rollout: the floor of the new ReplicaSet waits, whatever seat is free", func(w *Snapshot) {
+		{"a rollout: the minimum of the new ReplicaSet waits, whatever number is free", func(w *Snapshot) {
 			w.Replicas, w.Pods, w.Hold = 4, append(podsOnClasses("oos"), podsOnClasses("O")...), "a rollout is in progress"
 			w.Pods[3].Name, w.Pods[3].TemplateHash = "web-new", "new"
 			afterDeadline(w)

@@ -190,7 +190,7 @@ func TestNoticeToAllNodesKeepsOneReady(t *testing.T) {
 		c := newCluster(drawPolicy(t), replicas, nil)
 		c.expectBalanced(t, 20)
 		for n := range c.Pods {
-			c.Pods[n].NodeTerminating, c.Pods[n].InterruptedAt = true, c.Now.Add(tickInterval) // when the operator looks next
+			c.Pods[n].NodeTerminating, c.Pods[n].InterruptedAt = true, c.Now.Add(tickInterval) // when the operator decides next
 		}
 		for range 20 {
 			c.tick()

@@ -86,7 +86,7 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-// playEvents plays events and records every decision that differs from the one before.
+// playEvents applies events and records every decision that differs from the previous one.
 func playEvents(c *cluster, events []clusterEvent) string {
 	var text strings.Builder
 	start, before := c.Now, ""

@@ -27,7 +27,7 @@ func assignNumbers(policy Policy, replicas int, pods []Pod) []livePod {
 		}
 		unnumbered = append(unnumbered, n)
 	}
-	// Pods beyond the replicas are the first to go when the workload shrinks, so they are seated last.
+	// Pods beyond the replicas are the first to go when the workload shrinks, so they are numbered last.
 	slices.SortStableFunc(unnumbered, func(a, b int) int {
 		return cmp.Compare(livePods[a].excessNumber(replicas), livePods[b].excessNumber(replicas))
 	})
@@ -42,7 +42,7 @@ func assignNumbers(policy Policy, replicas int, pods []Pod) []livePod {
 	return livePods
 }
 
-// numberRemaining fills free numbers, listed by class: each stray on its own class first, the rest anywhere.
+// numberRemaining fills free numbers, listed by class: each pod on its own class first, the rest anywhere.
 func numberRemaining(livePods []livePod, strays []int, free [2][]int) {
 	var rest []int
 	for _, n := range strays {

@@ -7,8 +7,8 @@ import "time"
 type Numbers struct {
 	grace        time.Duration
 	used         []bool         // by observed pods
-	reservations []reservation  // by number; the zero grant where there is none
-	byRequest    map[string]int // the number of each grant
+	reservations []reservation  // by number; the zero reservation where there is none
+	byRequest    map[string]int // the number of each reservation
 }
 
 // reservation is a number whose pod was not seen yet.
@@ -17,12 +17,12 @@ type reservation struct {
 	createdAt time.Time
 }
 
-// NewNumbers returns Numbers without grants. A number whose pod does not appear within grace becomes free again.
+// NewNumbers returns Numbers without reservations. A number whose pod does not appear within grace becomes free again.
 func NewNumbers(grace time.Duration) *Numbers {
 	return &Numbers{grace: grace, byRequest: map[string]int{}}
 }
 
-// SetPods replaces the known pods. A pod without a number holds the one it stands for, as in Decide. A granted number is held by its pod
+// SetPods replaces the known pods. A pod without a number holds the one it stands for, as in Decide. A reserved number is held by its pod
 // from then on, or until grace is over.
 func (n *Numbers) SetPods(policy Policy, replicas int, pods []Pod) {
 	n.used = n.used[:0]
@@ -43,8 +43,8 @@ func (n *Numbers) AddPod(pod Pod) {
 	}
 }
 
-// matches reports whether a grant went to a pod that has its number. A pod that is being deleted may have had the number before, unless
-// it is younger than the grant. Creation timestamps have a resolution of one second.
+// matches reports whether a reservation went to a pod that has its number. A pod that is being deleted may have had the number before,
+// unless it is younger than the reservation. Creation timestamps have a resolution of one second.
 func (r reservation) matches(pod Pod) bool {
 	return !r.createdAt.IsZero() && (pod.Phase != Terminating || !pod.Created.Before(r.createdAt.Truncate(time.Second)))
 }
@@ -86,7 +86,7 @@ func (n *Numbers) Reserve(request string, now time.Time) int {
 	return number
 }
 
-// reserve records a grant, in place of the former one of the number or the request.
+// reserve records a reservation, in place of the former one of the number or the request.
 func (n *Numbers) reserve(number int, request string, now time.Time) {
 	if former, given := n.byRequest[request]; given {
 		n.release(former)
@@ -106,7 +106,7 @@ func (n *Numbers) release(number int) {
 	}
 }
 
-// CountReservations returns the number of grants whose pods were not seen.
+// CountReservations returns the number of reservations whose pods were not seen.
 func (n *Numbers) CountReservations(now time.Time) int {
 	for number, r := range n.reservations {
 		if !n.isCurrent(r, now) {
@@ -116,7 +116,7 @@ func (n *Numbers) CountReservations(now time.Time) int {
 	return len(n.byRequest)
 }
 
-// TakeOver reassigns the oldest number whose pod should have been seen by now, if there is one: its request was given up, or another
+// TakeOver reassigns the oldest number whose pod should have been seen by now, if there is one: its request was abandoned, or another
 // webhook refused it. Otherwise numbers without a pod would be held while other requests wait for them.
 func (n *Numbers) TakeOver(request string, now time.Time, minAge time.Duration) (number int, found bool) {
 	oldest := -1
@@ -132,7 +132,7 @@ func (n *Numbers) TakeOver(request string, now time.Time, minAge time.Duration) 
 	return oldest, true
 }
 
-// ReservedNumber returns the number granted to a request, and whether that grant still waits for its pod.
+// ReservedNumber returns the number reserved for a request, and whether that reservation still waits for its pod.
 func (n *Numbers) ReservedNumber(request string, now time.Time) (number int, given bool) {
 	if number, known := n.byRequest[request]; known && n.isCurrent(n.reservations[number], now) {
 		return number, true

@@ -25,7 +25,7 @@ func currentDistribution(seats []livePod) Distribution {
 	return current
 }
 
-// setStatus sets the word and the reason of the decision.
+// setStatus sets the status and the reason of the decision.
 func (p *planner) setStatus() {
 	d := &p.decision
 	d.ImmovablePods = p.immovablePods()
@@ -33,7 +33,7 @@ func (p *planner) setStatus() {
 	switch {
 	case p.Problem != "":
 		d.problem = p.Problem
-		d.Status, d.Reason = Invalid, fmt.Sprintf("the last good setting stays: at least %d on-demand, %d%% spot", p.policy.MinOnDemand,
+		d.Status, d.Reason = Invalid, fmt.Sprintf("the last valid setting stays: at least %d on-demand, %d%% spot", p.policy.MinOnDemand,
 			p.policy.SpotPercent)
 	case d.Current == d.Desired && len(d.Moves) == 0 && !p.blockedByBudget && p.count(livePod.mustLeave) == 0:
 		d.Status, d.Reason = Balanced, p.balancedReason()

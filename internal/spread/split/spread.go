@@ -2,16 +2,16 @@
 // that split.
 //
 // It promises:
-//   - The same world gives the same decision, in whatever order its pods come.
+//   - The same snapshot gives the same decision, whatever the order of its pods.
 //   - Replica number k has one class, whatever the number of replicas: every prefix has the right mix, so scaling moves nothing.
-//   - A move never leads away from the wanted split, and a balanced workload is left alone.
-//   - A Ready pod is moved only within what disruption budgets and the operator's own step allow, and never off on-demand nodes when
-//     that would leave fewer Ready pods there than the floor. The one exception is a pod whose node is going away.
-//   - A lack of room deletes Pending pods only, and the numbers below the floor wait for on-demand nodes as long as it takes.
+//   - A move never leads away from the desired split, and a balanced workload is not changed.
+//   - A Ready pod is moved only within what disruption budgets and the operator's own step allow, and never off on-demand nodes when that
+//     would leave fewer Ready pods there than the minimum. The one exception is a pod whose node is going away.
+//   - A lack of room deletes only Pending pods, and the numbers below the minimum wait for on-demand nodes without a limit.
 //   - A class without a Ready pod of the workload, or that had no room, is tried with one pod before others follow.
 //   - A pod that stays Pending delays moves to the other class by at most its deadline, and to its own by at most Retry.
 //
-// It never looks at the cluster or the clock. State that must outlast a decision comes back with the next world: ClassState.NoCapacitySince
+// It never reads the cluster or the clock. State that must outlast a decision comes back with the next snapshot: ClassState.NoCapacitySince
 // as Capacity.NoCapacitySince, and the time of the last move. Losing both, as in a restart, costs only one pod that tries again.
 //
 // Invariants: Split adds up to the replicas; Of(policy, k) is Spot exactly when Split(policy, k+1) has one more on spot than

@@ -51,7 +51,7 @@ func TestOpenAndNext(t *testing.T) {
 		"a week":                                      {"0 0 * * 1 for 168h", "2026-03-07T02:10:00Z", true, ""},
 		"minutes of the working days are one":         {"* 2-4 * * * for 1m", "2026-03-07T02:10:00Z", true, "2026-03-07T05:00:00Z"},
 		"moments that are no whole seconds":           {"0 2 * * * for 1h", "2026-03-07T02:59:59.999Z", true, "2026-03-07T03:00:00Z"},
-		"a moment that is told in another zone":       {"0 2 * * * for 1h", "2026-03-07T12:30:00+10:00", true, "2026-03-07T03:00:00Z"},
+		"a time in another zone":                      {"0 2 * * * for 1h", "2026-03-07T12:30:00+10:00", true, "2026-03-07T03:00:00Z"},
 		"a leap day":                                  {"0 0 29 2 * for 24h", "2026-03-07T00:00:00Z", false, "2028-02-29T00:00:00Z"},
 		"the day of the month or the one of the week": {"0 2 13 * 5 for 1h", "2026-03-06T02:30:00Z", true, "2026-03-06T03:00:00Z"},
 	} {

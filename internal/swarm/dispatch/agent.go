@@ -15,7 +15,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/link"
 )
 
-// An agentState is what the dispatcher knows about one: from its object, from its stream, and from its assignments.
+// An agentState is what the dispatcher knows about an agent: from its object, from its stream, and from its assignments.
 type agentState struct {
 	name  link.Agent
 	swarm types.NamespacedName
@@ -60,7 +60,7 @@ type orphanAttempt struct {
 	expiresAt time.Time // when it is certainly over; zero while its agent is linked
 }
 
-// spareOrphans is how many strays of an agent are remembered beyond its slots.
+// spareOrphans is how many orphans of an agent are remembered beyond its slots.
 const spareOrphans = 16
 
 // addOrphan remembers an attempt that a linked agent reports, and reports whether there was room for it. An honest agent runs
@@ -75,7 +75,7 @@ func (d *Dispatcher) addOrphan(agent *agentState, orphan *orphanAttempt) bool {
 	return d.putOrphan(agent, orphan)
 }
 
-// putOrphan remembers a stray, and that its task has one, if there is room for it.
+// putOrphan remembers an orphan, and that its task has one, if there is room for it.
 func (d *Dispatcher) putOrphan(agent *agentState, orphan *orphanAttempt) bool {
 	key := orphan.attempt.Key()
 	switch existing := agent.orphans[key]; {
@@ -91,7 +91,7 @@ func (d *Dispatcher) putOrphan(agent *agentState, orphan *orphanAttempt) bool {
 	return true
 }
 
-// deleteOrphan forgets a stray. If it was the last one that contested a task, the task no longer waits for it.
+// deleteOrphan forgets an orphan. If it was the last one that contested a task, the task no longer waits for it.
 func (d *Dispatcher) deleteOrphan(agent *agentState, orphan *orphanAttempt) {
 	delete(agent.orphans, orphan.attempt.Key())
 	if task := taskOf(orphan.attempt); d.orphanedTasks[task] > 1 {
@@ -121,7 +121,7 @@ func (d *Dispatcher) agentOf(name link.Agent) *agentState {
 	return agent
 }
 
-// SetAgent learns an Agent object and the lease that its type asks for: 0 for the default.
+// SetAgent records an Agent object and the lease that its type asks for: 0 for the default.
 func (d *Dispatcher) SetAgent(object *v1alpha1.Agent, lease time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -169,7 +169,7 @@ func (d *Dispatcher) RemoveAgent(name types.NamespacedName) {
 	}
 }
 
-// removeIfUnused drops an agent of which nothing is left.
+// removeIfUnused drops an agent without object, stream and attempts.
 func (d *Dispatcher) removeIfUnused(agent *agentState) {
 	if agent.hasObject || agent.hasStream() || agent.countAttempts() > 0 || agent.lease.stored > 0 || d.isLeased(agent, time.Now()) {
 		return

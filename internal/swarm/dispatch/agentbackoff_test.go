@@ -86,7 +86,7 @@ func TestAgentThatReceivesNothingBacksOff(t *testing.T) {
 	})
 }
 
-// One lasting attempt is enough to be trusted with more.
+// One lasting attempt is enough to get more.
 func TestAgentIsTrustedWhenAnAttemptLasts(t *testing.T) {
 	withBacklog(t, func(t *testing.T, f *fixture, a link.Agent) {
 		f.countFinishedAs(a, linkv1.Outcome_OUTCOME_DECLINED, 500*time.Millisecond)

@@ -147,7 +147,7 @@ func TestOldestTaskIsTakenUpFirst(t *testing.T) {
 	})
 }
 
-// However many tasks wait, one that finishes has one other looked at, and time alone has none.
+// However many tasks wait, each finished task triggers one other, and time alone triggers none.
 func TestManyThatWaitCostNothing(t *testing.T) {
 	withBudget(t, Budget{Tasks: 300}, func(t *testing.T, f *fixture) {
 		var admitted []*v1alpha1.Task
@@ -331,7 +331,7 @@ func TestWaitsBeyondTheLimitAreReportedOneAfterTheOther(t *testing.T) {
 		for n := range 100 {
 			told := f.Observe(f.taskCreatedAt(fmt.Sprint("t", n), n), TaskInput{}).WaitingSince.Add(longReportDelay)
 			if want := time.Now().Add(longReportDelay + time.Duration(n)*waitReportInterval); !told.Equal(want) {
-				t.Fatalf("task %d is told at %s, want %s", n, told, want)
+				t.Fatalf("task %d is reported at %s, want %s", n, told, want)
 			}
 		}
 	})

@@ -314,7 +314,7 @@ func TestLongLeaseWaitsUntilWhatRunsIsStored(t *testing.T) {
 	})
 }
 
-// resetReady puts the dispatcher back before its census.
+// resetReady puts the dispatcher back to before it has read the snapshot.
 func (f *fixture) resetReady() { f.ready = make(chan struct{}) }
 
 func TestLeaseIsSentAgainBeforeOpen(t *testing.T) {
@@ -358,7 +358,7 @@ func TestAgentWithALongerLeaseThanTheStoredOneGetsWhatIsStored(t *testing.T) {
 	})
 }
 
-// The agent was welcomed and answered before the census, and has left before it joined.
+// The agent was welcomed and its heartbeats were answered before the snapshot, and it left before it joined.
 func TestRecoveryCountsFromTheLastHeartbeat(t *testing.T) {
 	withFixture(t, nil, func(t *testing.T, f *fixture) {
 		f.resetReady()

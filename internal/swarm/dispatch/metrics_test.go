@@ -87,7 +87,7 @@ func TestWaitsThatNeedOnlyTimeAreReportedLater(t *testing.T) {
 		v1alpha1.ReasonPaused: shortReportDelay,
 	} {
 		if got := WaitReportDelay(reason); got != want {
-			t.Errorf("%s is told after %s", reason, got)
+			t.Errorf("%s is reported after %s", reason, got)
 		}
 	}
 }
@@ -101,7 +101,7 @@ func TestStoredLeaseIsUnchangedBeforeOpen(t *testing.T) {
 	})
 }
 
-// The agent with the fewest assignments comes next, so that equal tasks are shared out evenly.
+// The agent with the fewest assignments comes next, so that equal tasks are distributed evenly.
 func TestEqualTasksAreSharedEvenly(t *testing.T) {
 	withFixture(t, nil, func(t *testing.T, f *fixture) {
 		f.setSwarms("s")

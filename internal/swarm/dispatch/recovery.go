@@ -68,8 +68,8 @@ func (d *Dispatcher) unfinished(snapshot Snapshot) []*v1alpha1.Task {
 	return tasks
 }
 
-// MayOpen reports whether a term may begin with this census, for a leader that is certain to be the only one from the given
-// time on. Until then a former leader may store what the census lacks, so a later census is needed.
+// MayOpen reports whether a term may begin with this snapshot, for a leader that is certain to be the only one from the given time on.
+// Until then a former leader may store what the snapshot lacks, so a later one is needed.
 func (s Snapshot) MayOpen(alone, now time.Time) bool { return !s.HadLeader() || !now.Before(alone) }
 
 // HadLeader reports whether there was a leader before: a new cluster has no Lease either, and no agents to wait for.

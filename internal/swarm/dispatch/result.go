@@ -31,7 +31,7 @@ func (d *Dispatcher) handleResult(agent *agentState, result *linkv1.Result) {
 	d.dropOrphan(agent, attempt.Key())
 }
 
-// dropOrphan forgets a stray, which frees its room at the agent.
+// dropOrphan forgets an orphan, which frees its room at the agent.
 func (d *Dispatcher) dropOrphan(agent *agentState, key linkv1.AttemptKey) {
 	orphan := agent.orphans[key]
 	if orphan == nil {

@@ -32,7 +32,7 @@ func TestAgentGetsNoMoreThanItsObjectDeclares(t *testing.T) {
 	}
 }
 
-// An object that declares more slots than before has its agent looked at again.
+// If an object declares more slots than before, its agent is considered again.
 func TestAgentGetsWorkWhenItsObjectDeclaresMore(t *testing.T) {
 	withFixture(t, nil, func(t *testing.T, f *fixture) {
 		f.setSwarms("s")

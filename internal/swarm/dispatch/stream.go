@@ -68,9 +68,8 @@ func (d *Dispatcher) writeAssignmentsOfOthers(agent *agentState, process Process
 	return unwritten
 }
 
-// mayBeUnwritten reports whether a stray may run without being stored, so that the next leader waits for it only if Agent
-// status names its process: its task is still being looked for, or as far as this leader can know it was never assigned, and
-// cannot be stored.
+// mayBeUnwritten reports whether an orphan may run without being stored, so that the next leader waits for it only if Agent status names
+// its process: its task is still being looked for, or as far as this leader can know it was never assigned, and cannot be stored.
 func (d *Dispatcher) mayBeUnwritten(orphan *orphanAttempt) bool {
 	return !orphan.hasResult && !orphan.refused && (orphan.contested || d.tasks[taskOf(orphan.attempt)] == nil)
 }

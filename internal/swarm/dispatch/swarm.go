@@ -15,7 +15,7 @@ type SwarmRules struct {
 	LeavingAgents []string // agents that are to leave: they get nothing new, and what they hold is eventually asked back
 }
 
-// A swarmState is what the dispatcher knows about one.
+// A swarmState is what the dispatcher knows about a swarm.
 type swarmState struct {
 	name             types.NamespacedName
 	rules            SwarmRules

@@ -117,7 +117,7 @@ func TestWaitIsReportedWhenItsReasonChanges(t *testing.T) {
 	})
 }
 
-// Run looks again when a leaving agent's time is over.
+// Run runs again when a leaving agent's time is over.
 func TestLeaveGracePeriodIsScheduled(t *testing.T) {
 	withFixture(t, nil, func(t *testing.T, f *fixture) {
 		a, _, _ := f.runningTask(t)

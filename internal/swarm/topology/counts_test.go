@@ -49,7 +49,7 @@ func TestCountsOfFewAgents(t *testing.T) {
 		{"the first types have one more", EvenCounts(7, 3), []int{3, 2, 2}},
 		{"fewer agents than types", EvenCounts(2, 3), []int{1, 1, 0}},
 		{"no agents", EvenCounts(0, 3), []int{0, 0, 0}},
-		{"everybody gets one before anybody gets two", WeightedCounts(3, []int{1, 100, 1}), []int{1, 1, 1}},
+		{"every type gets one before any type gets two", WeightedCounts(3, []int{1, 100, 1}), []int{1, 1, 1}},
 		{"too few for everybody: declared order", WeightedCounts(2, []int{1, 1, 100}), []int{1, 1, 0}},
 		{"equal weights are even", WeightedCounts(7, []int{5, 5, 5}), []int{3, 2, 2}},
 		{"largest remainder, ties to the first", WeightedCounts(11, []int{1, 1, 4}), []int{2, 2, 7}},
@@ -71,7 +71,7 @@ func TestCountsProperties(t *testing.T) {
 			t.Fatalf("%v does not add up to %d", counts, agents)
 		}
 		if agents >= len(weights) && slices.Contains(counts, 0) {
-			t.Fatalf("a type is left out: %v", counts)
+			t.Fatalf("a type gets none: %v", counts)
 		}
 		// A heavier type never has fewer agents than a lighter one declared after it.
 		for n := range weights {

@@ -20,7 +20,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Options are the points at which a test intervenes. Every hook is optional and may be called concurrently.
+// Options holds the hooks of a test. Every hook is optional and may be called concurrently.
 type Options struct {
 	// Request is called before a request is forwarded, and may change its headers. A status other than zero is sent to the client instead
 	// of forwarding the request.
@@ -71,7 +71,7 @@ func intercept(hook func(*http.Request) int, next http.Handler) http.Handler {
 	})
 }
 
-// Kubeconfig writes a kubeconfig that leads to the proxy, and returns its path.
+// Kubeconfig writes a kubeconfig for the proxy, and returns its path.
 func Kubeconfig(folder, address string) (string, error) {
 	config := clientcmdapi.NewConfig()
 	config.Clusters["proxy"] = &clientcmdapi.Cluster{Server: "http://" + address}

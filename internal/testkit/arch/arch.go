@@ -1,7 +1,6 @@
-// Package arch is the architecture test: it reads every Go file of the repository, without building any, and names each
-// place that breaks a rule. It also covers files that are not built here (other systems, other build tags) and packages
-// that do not exist yet, because its rules go by path. It knows no types: a rule about calls goes by how the call is
-// written, and is strict in doubt.
+// Package arch is the architecture test: it reads every Go file of the repository, without building any, and reports each place that breaks
+// a rule. It also covers files that are not built here (other systems, other build tags) and packages that do not exist yet, because its
+// rules apply to paths. It has no type information: a rule about calls matches how the call is written, and is strict in doubt.
 //
 // The rules, called walls:
 //  1. Engines (internal/pool/assign, internal/swarm/schedule, internal/swarm/topology, internal/spread/split) import the
@@ -36,7 +35,7 @@ func (b Violation) String() string {
 	return fmt.Sprintf("wall %d: %s: %s", b.Rule, b.Location, b.Message)
 }
 
-// A rule looks at the whole tree and reports what breaks it.
+// A rule checks the whole tree and reports violations.
 type rule func(tree) []Violation
 
 var rules = []rule{
@@ -53,7 +52,7 @@ var rules = []rule{
 	mainsAreShort,
 }
 
-// Check reads the repository and returns every breach, sorted by place.
+// Check reads the repository and returns all violations, sorted by location.
 func Check(repository fs.FS) ([]Violation, error) {
 	tree, err := readTree(repository)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// uses reports every mention of the named things of an imported package, under whatever name it was imported.
+// uses reports every use of the named identifiers of an imported package, under whatever name it was imported.
 func (f file) uses(ruleNumber int, pkg string, names []string, reason string) []Violation {
 	local := f.localName(pkg)
 	if local == "" {
@@ -28,7 +28,7 @@ func (f file) uses(ruleNumber int, pkg string, names []string, reason string) []
 	return violations
 }
 
-// localName is what the file calls a package, "" when it does not import it.
+// localName returns the name of an imported package in the file, "" if the file does not import it.
 func (f file) localName(pkg string) string {
 	spec := f.imports()[pkg]
 	switch {
@@ -50,14 +50,15 @@ var configPackages = []string{
 	"flag", "io/ioutil", "github.com/spf13/pflag", "github.com/spf13/viper", "github.com/spf13/cobra",
 }
 
-// osReadNames are the names in package os that read files, arguments or environment. Writing to os.Stdout is no secret input.
+// osReadNames are the names in package os that read files, arguments or environment. Writing to os.Stdout is not input.
 var osReadNames = []string{
 	"Args", "Environ", "ExpandEnv", "Getenv", "LookupEnv", "Getwd", "Hostname", "UserHomeDir", "UserConfigDir",
 	"Open", "OpenFile", "OpenRoot", "OpenInRoot", "ReadFile", "ReadDir", "Readlink", "DirFS", "Stat", "Lstat",
 }
 
-// mayReadEnvironment may read the world: operator composes the operator, cli and mains are run by users, agent and worker are
-// libraries in third-party pods that get their whole input from there. tools, devcluster and examples are programs of their own.
+// mayReadEnvironment lists the paths that may read flags, files and environment: operator composes the operator, users run cli and the
+// mains, and agent and worker are libraries in third-party pods that get all input from there. tools, devcluster and examples are separate
+// programs.
 var mayReadEnvironment = []string{"internal/operator", "internal/cli", "cmd", "agent", "worker", "tools", "devcluster", "examples"}
 
 func onlyOperatorReadsEnvironment(t tree) []Violation {
@@ -77,7 +78,7 @@ func onlyOperatorReadsEnvironment(t tree) []Violation {
 	return violations
 }
 
-// statusWriters are how the clients we know write a status.
+// statusWriters are the methods with which clients write a status.
 var (
 	statusVerbs   = []string{"Create", "Update", "Patch", "Apply"}
 	statusMethods = []string{"UpdateStatus", "ApplyStatus"}
@@ -99,7 +100,7 @@ func statusWrites(f file) []Violation {
 	ast.Inspect(f.syntax, func(node ast.Node) bool {
 		switch n := node.(type) {
 		case *ast.SelectorExpr:
-			// err.Status().Reason reads an answer of the API server; only the verbs write.
+			// err.Status().Reason reads a response of the API server; only the verbs write.
 			if !slices.Contains(statusVerbs, n.Sel.Name) {
 				allowed[n.X] = true
 			}
@@ -113,8 +114,8 @@ func statusWrites(f file) []Violation {
 	return violations
 }
 
-// writesStatus recognises client.Status(), client.SubResource("status"), kinds.UpdateStatus(...) and returns which it saw.
-// A status writer that is stored or passed on counts as a write: there is no reason to store one for reading.
+// writesStatus recognizes client.Status(), client.SubResource("status") and kinds.UpdateStatus(...), and returns which one it found. A
+// status writer that is stored or passed on counts as a write: there is no reason to store one for reading.
 func writesStatus(call *ast.CallExpr) string {
 	selector, isMethod := call.Fun.(*ast.SelectorExpr)
 	if !isMethod || isNamed(selector.X, "kit") {

@@ -11,7 +11,7 @@ import (
 
 const dependencyPage = "docs/decisions/dependencies.md"
 
-// A new direct dependency needs a line saying why it beats writing it and beats its rivals.
+// A new direct dependency needs a line that says why it is better than our own code and than its alternatives.
 func TestEveryDirectDependencyHasItsReason(t *testing.T) {
 	page := readText(t, dependencyPage)
 	for _, module := range []string{"go.mod", "tools/go.mod", "tools/lint/go.mod", "test/alerts/go.mod", "test/bench/peers/go.mod",

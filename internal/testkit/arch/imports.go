@@ -4,12 +4,12 @@ import "strings"
 
 var engines = []string{"internal/pool/assign", "internal/swarm/schedule", "internal/swarm/topology", "internal/spread/split"}
 
-// impurePackages is the part of the standard library that would let the outside world into an engine.
+// impurePackages lists the packages of the standard library that would make an engine depend on its environment.
 var impurePackages = []string{
 	"context", "crypto/rand", "hash/maphash", "log", "math/rand", "net", "os", "syscall",
 }
 
-// clockFunctions are the names in package time that read or wait for it. The types are welcome: `now` is an argument.
+// clockFunctions are the names in package time that read the clock or wait for it. The types are allowed: `now` is an argument.
 var clockFunctions = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker"}
 
 func enginesArePure(t tree) []Violation {
@@ -29,7 +29,7 @@ func impureImports(f file, engine string) []Violation {
 	var violations []Violation
 	for name, spec := range f.imports() {
 		switch {
-		case isWithin(name, Module+"/"+engine): // its own parts
+		case isWithin(name, Module+"/"+engine): // its own packages
 		case !isStandardLibrary(name):
 			violations = append(violations, f.violation(1, spec, "engine imports %s, not the standard library", name))
 		case anyWithin(name, impurePackages):
@@ -39,7 +39,7 @@ func impureImports(f file, engine string) []Violation {
 	return violations
 }
 
-// isStandardLibrary goes by the rule that every other module's path begins with a domain.
+// isStandardLibrary relies on the rule that the path of every other module begins with a domain.
 func isStandardLibrary(name string) bool {
 	first, _, _ := strings.Cut(name, "/")
 	return !strings.Contains(first, ".")
@@ -54,7 +54,7 @@ func anyWithin(name string, folders []string) bool {
 	return false
 }
 
-// apiPackages is all that manifest may import beside the standard library.
+// apiPackages are all packages that manifest may import besides the standard library.
 var apiPackages = append([]string{
 	"k8s.io/api", "k8s.io/apimachinery", "k8s.io/utils",
 	Module + "/api", Module + "/internal/swarm/manifest",
@@ -87,7 +87,7 @@ func manifestHasNoClient(t tree) []Violation {
 // clientPackages read and write the cluster.
 var clientPackages = []string{"k8s.io/client-go", "sigs.k8s.io/controller-runtime"}
 
-// snapshotsAndPlansHaveNoClient keeps decisions comparable: what was read is a value, and so is what to do.
+// snapshotsAndPlansHaveNoClient keeps decisions comparable: a snapshot and a plan are values.
 func snapshotsAndPlansHaveNoClient(t tree) []Violation {
 	var violations []Violation
 	for _, f := range t.productionFiles() {
@@ -103,7 +103,7 @@ func snapshotsAndPlansHaveNoClient(t tree) []Violation {
 	return violations
 }
 
-// controllerForbiddenImports serve users and the API server; the engines are what they share with controllers.
+// controllerForbiddenImports serve users and the API server; they share only the engines with controllers.
 var controllerForbiddenImports = withModulePrefix([]string{"internal/httpapi", "internal/cli", "internal/webhook",
 	"internal/spread/allocator"})
 
@@ -143,7 +143,7 @@ func nothingImportsDevcluster(t tree) []Violation {
 	return violations
 }
 
-// kubernetesIsNotRequired keeps the 33 replacements that k8s.io/kubernetes needs out of the modules others import.
+// kubernetesIsNotRequired keeps the 33 replacements that k8s.io/kubernetes needs out of modules that others import.
 func kubernetesIsNotRequired(t tree) []Violation {
 	var violations []Violation
 	for name, content := range t.modules {

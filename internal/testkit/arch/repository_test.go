@@ -17,7 +17,7 @@ func TestRepositoryHasNoViolations(t *testing.T) {
 	}
 }
 
-// A check that reads nothing finds nothing.
+// Guard against a check that reads no files.
 func TestTheRepositoryIsRead(t *testing.T) {
 	read, err := readTree(os.DirFS(root(t)))
 	if err != nil {

@@ -166,7 +166,7 @@ func TestShapeViolationsAreReported(t *testing.T) {
 	}
 }
 
-// Code that looks like a breach and is none: a wall in the wrong place teaches developers to climb.
+// Code that looks like a violation and is none: false positives teach developers to evade the rules.
 func TestWhatIsAllowedIsNotReported(t *testing.T) {
 	for name, files := range map[string]fakeRepository{
 		"engine with its own parts": {"internal/pool/assign/a.go": fileWithImports("assign", "sort", "~/internal/pool/assign/ring")},

@@ -12,7 +12,7 @@ const (
 	maxMainLines = 40
 )
 
-// interfacesAreSmall counts methods, an embedded interface of the same package by its own methods, a foreign one as one.
+// interfacesAreSmall counts methods. An embedded interface of the same package counts with its own methods, a foreign one as one.
 func interfacesAreSmall(t tree) []Violation {
 	local := localInterfaces(t)
 	var violations []Violation
@@ -34,7 +34,7 @@ func interfacesAreSmall(t tree) []Violation {
 	return violations
 }
 
-// localInterfaces are the named interfaces of each folder.
+// localInterfaces returns the named interfaces of each folder.
 func localInterfaces(t tree) map[string]map[string]*ast.InterfaceType {
 	interfaces := map[string]map[string]*ast.InterfaceType{}
 	for _, f := range t.files {
@@ -74,7 +74,7 @@ func countMethods(iface *ast.InterfaceType, local map[string]*ast.InterfaceType,
 	return count
 }
 
-// vagueNames names say nothing about what is inside, so everything ends up inside.
+// vagueNames are package names that do not say what belongs inside, so that everything ends up there.
 var vagueNames = []string{"pkg", "util", "utils", "common", "helpers", "types", "constants", "manager"}
 
 func packagesHaveNames(t tree) []Violation {
@@ -92,7 +92,7 @@ func packagesHaveNames(t tree) []Violation {
 	return violations
 }
 
-// mainsAreShort counts all files of a program together, so that a second file is no way round.
+// mainsAreShort counts all files of a program together, so that a second file does not evade the limit.
 func mainsAreShort(t tree) []Violation {
 	lines := map[string]int{}
 	var violations []Violation

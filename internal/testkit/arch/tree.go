@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// A tree is what the walls look at: parsed Go files and the go.mod files, by path from the root.
+// A tree is the input of the walls: parsed Go files and the go.mod files, by path from the root.
 type tree struct {
 	files   []file
 	modules map[string]string
@@ -24,7 +24,7 @@ type file struct {
 	folder    string
 	lines     int
 	test      bool // a _test.go file: it may do what a program may not
-	generated bool // its shape is the generator's
+	generated bool // generated, so its shape does not matter
 	syntax    *ast.File
 	positions *token.FileSet
 }
@@ -96,7 +96,7 @@ func parseFile(repository fs.FS, name string) (file, error) {
 	}, nil
 }
 
-// productionFiles are the files a wall about behaviour holds for: tests and what only tests use are free.
+// productionFiles returns the files to which walls about behavior apply: not tests, and not what only tests use.
 func (t tree) productionFiles() []file {
 	var files []file
 	for _, f := range t.files {
@@ -107,7 +107,7 @@ func (t tree) productionFiles() []file {
 	return files
 }
 
-// isUnder reports whether the file lies in one of the folders or below.
+// isUnder reports whether the file is in one of the folders or below.
 func (f file) isUnder(folders ...string) bool {
 	for _, folder := range folders {
 		if isWithin(f.folder, folder) {

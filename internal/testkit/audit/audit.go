@@ -1,4 +1,4 @@
-// Package audit reads the audit log of our own development cluster: the requests of one client, as the API server has seen them.
+// Package audit reads the audit log of our own development cluster: the requests of one client, as the API server recorded them.
 package audit
 
 import (
@@ -29,7 +29,7 @@ type Request struct {
 	Answered  time.Time                                               `json:"stageTimestamp"`
 }
 
-// A Response is what the API server answered. Only errors have a message.
+// A Response is the response of the API server. Only errors have a message.
 type Response struct {
 	Code    int
 	Message string
@@ -45,7 +45,7 @@ func (r Request) IsWrite() bool {
 	return slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, r.Verb) && r.Object.Resource != "leases"
 }
 
-// Requests returns what the client with this user agent has requested so far, in the order of arrival.
+// Requests returns the requests of the client with this user agent so far, in the order of arrival.
 func Requests(userAgent string) ([]Request, error) {
 	folder := os.Getenv("DEVCLUSTER_DATA")
 	if folder == "" {

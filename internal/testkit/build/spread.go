@@ -1,4 +1,4 @@
-// Package build builds objects for unit tests. What a test does not name has the value that an ordinary object would have.
+// Package build builds objects for unit tests. Fields that a test does not set have the values of an ordinary object.
 package build
 
 import (
@@ -13,10 +13,10 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/workload"
 )
 
-// CapacityType is the label by which Settings tells spot from on-demand nodes.
+// CapacityType is the label by which Settings distinguishes spot from on-demand nodes.
 const CapacityType = "karpenter.sh/capacity-type"
 
-// Noon is when pods are created.
+// Noon is the creation time of pods.
 var Noon = time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
 
 // Web is a Deployment and DB a StatefulSet.

@@ -1,5 +1,5 @@
-// Package chaos does to pods of our own development cluster what happens to pods elsewhere: it freezes and kills their processes, and runs
-// the program that can do the same to Kubernetes itself. It is for suites: an action that fails, fails the spec.
+// Package chaos freezes and kills the processes of pods on our own development cluster, and runs the program that can do the same to
+// Kubernetes itself. It is for suites: an action that fails, fails the spec.
 package chaos
 
 import (
@@ -18,20 +18,20 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// SkipOnForeignCluster leaves clusters alone that are not ours to hurt.
+// SkipOnForeignCluster skips the spec on a cluster that is not our own development cluster.
 func SkipOnForeignCluster() {
 	if os.Getenv("DEVCLUSTER_DATA") == "" {
 		Skip("needs a cluster of our own to hurt")
 	}
 }
 
-// A PodProcesses is the processes of a pod, as the machine sees them.
+// PodProcesses are the processes of a pod on this machine.
 type PodProcesses struct {
 	name   string
 	folder string // its cgroup in the freezer hierarchy
 }
 
-// ProcessesOf finds the cgroup of a pod. Only nodes of our own cluster have theirs on this machine.
+// ProcessesOf finds the cgroup of a pod. Only nodes of our own cluster have cgroups on this machine.
 func ProcessesOf(pod *corev1.Pod) PodProcesses {
 	GinkgoHelper()
 	for _, pattern := range []string{
@@ -50,7 +50,7 @@ func ProcessesOf(pod *corev1.Pod) PodProcesses {
 	return PodProcesses{}
 }
 
-// freezerFile is the file by which a cgroup is frozen, "" when it has none.
+// freezerFile returns the file that freezes a cgroup, "" if it has none.
 func freezerFile(folder string) string {
 	for _, name := range []string{"freezer.state", "cgroup.freeze"} {
 		if _, err := os.Stat(filepath.Join(folder, name)); err == nil {
@@ -63,7 +63,7 @@ func freezerFile(folder string) string {
 // Freeze stops every process of the pod at once.
 func (b PodProcesses) Freeze() { b.setFreezer("FROZEN", "1") }
 
-// Unfreeze lets them go on.
+// Unfreeze lets them continue.
 func (b PodProcesses) Unfreeze() { b.setFreezer("THAWED", "0") }
 
 func (b PodProcesses) setFreezer(first, v1Value string) {
@@ -91,13 +91,13 @@ func (b PodProcesses) Kill(substring string) {
 	Expect(count).To(BeNumerically(">", 0), "no process of "+b.name+" is "+substring)
 }
 
-// CommandLines are the command lines of all processes of the pod.
+// CommandLines returns the command lines of all processes of the pod.
 func (b PodProcesses) CommandLines() []string {
 	GinkgoHelper()
 	return slices.Sorted(maps.Values(b.commandLines()))
 }
 
-// commandLines are the command lines of the processes of the pod's containers, by id.
+// commandLines returns the command lines of the processes of the pod's containers, by ID.
 func (b PodProcesses) commandLines() map[int]string {
 	GinkgoHelper()
 	lists, err := filepath.Glob(filepath.Join(b.folder, "*", "cgroup.procs"))
@@ -118,7 +118,7 @@ func (b PodProcesses) commandLines() map[int]string {
 	return commands
 }
 
-// Devcluster runs the program that made our own cluster. Suites are three folders below the root.
+// Devcluster runs the program that created our own cluster. Suites are three folders below the root.
 func Devcluster(ctx context.Context, arguments ...string) {
 	GinkgoHelper()
 	program := filepath.Join("..", "..", "..", "bin", "devcluster")

@@ -17,7 +17,7 @@ const (
 	requesterName = "requester.swarm.io"
 )
 
-// operations are what admission calls the verbs that write.
+// operations maps the verbs that write to the operations of admission.
 var operations = map[string]string{"create": "CREATE", "update": "UPDATE", "patch": "UPDATE", "delete": "DELETE",
 	"deletecollection": "DELETE"}
 

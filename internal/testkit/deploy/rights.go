@@ -1,5 +1,5 @@
-// Package deploy reads what deploy/kustomize installs, for the tests that hold it against the documentation and against a cluster.
-// It never changes a file.
+// Package deploy reads what deploy/kustomize installs, for the tests that compare it with the documentation and with a cluster. It never
+// changes a file.
 package deploy
 
 import (
@@ -12,10 +12,10 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Everywhere is where a ClusterRole holds that is bound for the cluster.
+// Everywhere is the scope of a ClusterRole that is bound for the whole cluster.
 const Everywhere = "everywhere"
 
-// A Right is what may be done to one kind of object, in the words of `kubectl auth can-i --list`.
+// A Right is a permission for one kind of object, in the format of `kubectl auth can-i --list`.
 type Right struct {
 	Scope    string // everywhere, or a namespace
 	Resource string // resource.group/subresource, and the names it is bound to
@@ -27,7 +27,7 @@ func (r Right) String() string { return fmt.Sprintf("| %s | %s | %s |", r.Scope,
 // A Role is a Role or a ClusterRole; a Role has a namespace.
 type Role = rbacv1.Role
 
-// Roles are the roles in a YAML file of any objects.
+// Roles returns the roles in a YAML file of any objects.
 func Roles(text []byte) ([]Role, error) {
 	var roles []Role
 	for document := range bytes.SplitSeq(text, []byte("\n---\n")) {
@@ -42,7 +42,7 @@ func Roles(text []byte) ([]Role, error) {
 	return roles, nil
 }
 
-// RightsOf are the rights that roles give, sorted.
+// RightsOf returns the rights that roles grant, sorted.
 func RightsOf(roles []Role) []Right {
 	var rights []Right
 	for _, role := range roles {
@@ -55,7 +55,7 @@ func RightsOf(roles []Role) []Right {
 	return SortRights(rights)
 }
 
-// Split makes a right of each resource that rules name.
+// Split returns a right for each resource that the rules name.
 func Split(scope string, rules []rbacv1.PolicyRule) []Right {
 	var rights []Right
 	for _, rule := range rules {
@@ -83,13 +83,13 @@ func resourceName(group, resource string, names []string) string {
 	return strings.Join(append([]string{resource}, names...), " ")
 }
 
-// SortRights puts rights in the order of the table, each once.
+// SortRights sorts rights in the order of the table, and removes duplicates.
 func SortRights(rights []Right) []Right {
 	slices.SortFunc(rights, func(a, b Right) int { return strings.Compare(a.String(), b.String()) })
 	return slices.Compact(rights)
 }
 
-// DocumentedRights are the rights in the table of docs/reference/rbac.md, each with its reason.
+// DocumentedRights returns the rights in the table of docs/reference/rbac.md, each with its reason.
 func DocumentedRights(text string) map[Right]string {
 	reasons := map[Right]string{}
 	for line := range strings.Lines(text) {

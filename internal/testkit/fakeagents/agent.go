@@ -21,15 +21,15 @@ const (
 	audience     = "swarm.io"
 	caKey        = "ca.crt"
 	tokenSeconds = 3600
-	// retryInterval is how long after a failure a token is asked for again.
+	// retryInterval is the delay before a token is requested again after a failure.
 	retryInterval = 500 * time.Millisecond
 )
 
-// runAgent is the life of an agent.
-func (c *AgentSet) runAgent(ctx context.Context, pod *corev1.Pod) error {
-	folder := filepath.Join(c.folder, string(pod.UID))
+// runAgent runs an agent from its start to its end.
+func (s *AgentSet) runAgent(ctx context.Context, pod *corev1.Pod) error {
+	folder := filepath.Join(s.folder, string(pod.UID))
 	if err := os.Mkdir(folder, 0o700); err != nil {
-		return fmt.Errorf("make a folder: %w", err)
+		return fmt.Errorf("create folder: %w", err)
 	}
 	defer os.RemoveAll(folder)
 	config, err := agent.ConfigFromEnvironment(environment(pod))
@@ -37,22 +37,22 @@ func (c *AgentSet) runAgent(ctx context.Context, pod *corev1.Pod) error {
 		return err
 	}
 	config.TokenFile = filepath.Join(folder, "token")
-	config.CAFile = c.caFile(pod.Namespace, config.Swarm+"-config")
-	config.StateDir, config.RuntimeDir, config.Journal = folder, folder, filepath.Join(c.folder, journalFile)
-	config.Log = c.options.Log.With("agent", pod.Name)
-	config.Abort = func(string) {} // it is in the log, the journal shows what it led to, and others live in this process too
+	config.CAFile = s.caFile(pod.Namespace, config.Swarm+"-config")
+	config.StateDir, config.RuntimeDir, config.Journal = folder, folder, filepath.Join(s.folder, journalFile)
+	config.Log = s.options.Log.With("agent", pod.Name)
+	config.Abort = func(string) {} // it is logged, and other agents run in this process too
 
 	identified := make(chan struct{})
-	go c.keepToken(ctx, pod, config.TokenFile, sync.OnceFunc(func() { close(identified) }))
+	go s.keepToken(ctx, pod, config.TokenFile, sync.OnceFunc(func() { close(identified) }))
 	select {
 	case <-identified:
-		return c.options.Runner(ctx, pod, config)
+		return s.options.Runner(ctx, pod, config)
 	case <-ctx.Done():
 		return nil
 	}
 }
 
-// environment is what the pod's first container would find.
+// environment returns the environment of the pod's first container.
 func environment(pod *corev1.Pod) func(string) string {
 	fields := map[string]string{"metadata.name": pod.Name, "metadata.namespace": pod.Namespace, "metadata.uid": string(pod.UID)}
 	values := map[string]string{}
@@ -65,16 +65,16 @@ func environment(pod *corev1.Pod) func(string) string {
 	return func(name string) string { return values[name] }
 }
 
-// keepToken keeps a good token in the file, as the kubelet does, and calls identified once there is the first.
-func (c *AgentSet) keepToken(ctx context.Context, pod *corev1.Pod, file string, ready func()) {
+// keepToken keeps a valid token in the file, as the kubelet does, and calls ready once the first one is there.
+func (s *AgentSet) keepToken(ctx context.Context, pod *corev1.Pod, file string, ready func()) {
 	for {
 		pause := retryInterval
-		expiry, err := c.requestToken(ctx, pod, file)
+		expiry, err := s.requestToken(ctx, pod, file)
 		switch {
 		case ctx.Err() != nil || apierrors.IsNotFound(err):
 			return
 		case err != nil:
-			c.options.Log.Warn("no token", "pod", pod.Name, "error", err)
+			s.options.Log.Warn("cannot get token", "pod", pod.Name, "error", err)
 		default:
 			ready()
 			pause = time.Until(expiry) * 4 / 5
@@ -87,34 +87,34 @@ func (c *AgentSet) keepToken(ctx context.Context, pod *corev1.Pod, file string, 
 	}
 }
 
-// requestToken gets one that is bound to the pod.
-func (c *AgentSet) requestToken(ctx context.Context, pod *corev1.Pod, file string) (expires time.Time, err error) {
+// requestToken requests a token that is bound to the pod.
+func (s *AgentSet) requestToken(ctx context.Context, pod *corev1.Pod, file string) (expires time.Time, err error) {
 	wanted := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
 		Audiences: []string{audience}, ExpirationSeconds: new(int64(tokenSeconds)),
 		BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID},
 	}}
-	made, err := c.api.CoreV1().ServiceAccounts(pod.Namespace).CreateToken(ctx, pod.Spec.ServiceAccountName, wanted, metav1.CreateOptions{})
+	made, err := s.api.CoreV1().ServiceAccounts(pod.Namespace).CreateToken(ctx, pod.Spec.ServiceAccountName, wanted, metav1.CreateOptions{})
 	if err != nil {
 		return time.Time{}, fmt.Errorf("request token: %w", err)
 	}
 	return made.Status.ExpirationTimestamp.Time, writeFileAtomically(file, made.Status.Token)
 }
 
-// writeCA brings the CA of a swarm to its agents.
-func (c *AgentSet) writeCA(config *corev1.ConfigMap) {
+// writeCA writes the CA of a swarm for its agents.
+func (s *AgentSet) writeCA(config *corev1.ConfigMap) {
 	if config.Name != config.Labels[v1alpha1.LabelSwarm]+"-config" || config.Data[caKey] == "" {
 		return
 	}
-	if err := writeFileAtomically(c.caFile(config.Namespace, config.Name), config.Data[caKey]); err != nil {
-		c.options.Log.Error("agents have no CA", "namespace", config.Namespace, "error", err)
+	if err := writeFileAtomically(s.caFile(config.Namespace, config.Name), config.Data[caKey]); err != nil {
+		s.options.Log.Error("cannot write the CA for agents", "namespace", config.Namespace, "error", err)
 	}
 }
 
-func (c *AgentSet) caFile(namespace, config string) string {
-	return filepath.Join(c.folder, namespace+"_"+config+".crt")
+func (s *AgentSet) caFile(namespace, config string) string {
+	return filepath.Join(s.folder, namespace+"_"+config+".crt")
 }
 
-// writeFileAtomically writes a file that may be read at any time: the reader finds the old or the new one, whole.
+// writeFileAtomically replaces a file: a reader finds all of the old or all of the new content.
 func writeFileAtomically(file, content string) error {
 	if err := os.WriteFile(file+".new", []byte(content), 0o600); err != nil {
 		return fmt.Errorf("write file: %w", err)

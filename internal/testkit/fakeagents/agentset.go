@@ -1,11 +1,11 @@
-// Package fakeagents is the agents of pods on simulated nodes: the containers of such a pod only seem to run, so a test runs the
-// real agent for it, in its own process, on the public SDK. A test that needs processes of their own gives a Runner.
+// Package fakeagents runs the agents of pods on simulated nodes. The containers of such a pod do not really run, so the test runs the real
+// agent for it, in its own process, with the public SDK. A test that needs separate processes passes a Runner.
 //
 // It promises that an agent knows no more than its pod would: its configuration is the environment of the pod's first container, its token
-// is one that the API server binds to that pod, its CA is the one in the swarm's ConfigMap, and both are renewed. An agent lives from when
-// its pod is Running until the pod is being deleted, when it is asked to stop as by SIGTERM; a pod of the same name with another UID is
-// another agent that remembers nothing. A pod whose labels change keeps its agent, as it would under a kubelet; this is so for the set of
-// agents of one namespace only. It never writes to the cluster but for TokenRequests.
+// is one that the API server binds to that pod, its CA is the one in the swarm's ConfigMap, and both are renewed. An agent runs from when
+// its pod is Running until the pod is being deleted, when it is asked to stop as by SIGTERM. A pod of the same name with another UID is
+// another agent without memory of the first. A pod whose labels change keeps its agent, as it would with a kubelet, if the set is limited
+// to one namespace. The package creates only TokenRequests.
 //
 // The operator must be reachable from here: start it with a link.address such as 127.0.0.1:<link.port>.
 package fakeagents
@@ -31,18 +31,18 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/fakepods"
 )
 
-// Options are the pods to run agents for, and what the agents do.
+// Options says for which pods to run agents, and what the agents do.
 type Options struct {
-	Namespace string // left out: all of them
+	Namespace string // default: all namespaces
 	Handler   agent.Handler
-	Runner    Runner       // left out: the agent runs in this process, with the Handler
-	Log       *slog.Logger // left out: nowhere
+	Runner    Runner       // default: runs the agent in this process, with the Handler
+	Log       *slog.Logger // default: no log
 }
 
-// A Runner runs the agent of a pod until nothing of it is left. The context ends when the pod is being deleted or is gone.
+// A Runner runs the agent of a pod until it has ended. The context ends when the pod is being deleted or no longer exists.
 type Runner func(ctx context.Context, pod *corev1.Pod, config agent.Config) error
 
-// An AgentSet is all agents of the pods of swarms.
+// An AgentSet runs the agents of the pods of swarms.
 type AgentSet struct {
 	api       kubernetes.Interface
 	options   Options
@@ -53,14 +53,14 @@ type AgentSet struct {
 
 	mu      sync.Mutex
 	agents  map[types.UID]context.CancelFunc
-	journal Journal // after Stop
+	journal Journal // set by Stop
 }
 
-// Start begins to run agents, for existing and for new pods, until Stop or the end of the context.
+// Start runs agents for existing and new pods until Stop or the end of the context.
 func Start(ctx context.Context, cluster *rest.Config, options Options) (*AgentSet, error) {
 	if options.Runner == nil {
 		if options.Handler == nil {
-			return nil, errors.New("start agents: there is no handler")
+			return nil, errors.New("start agents: no handler given")
 		}
 		options.Runner = func(ctx context.Context, _ *corev1.Pod, config agent.Config) error {
 			return agent.RunWith(ctx, config, options.Handler)
@@ -82,87 +82,87 @@ func Start(ctx context.Context, cluster *rest.Config, options Options) (*AgentSe
 	return agents, nil
 }
 
-// watch follows the pods and the ConfigMaps of swarms.
-func (c *AgentSet) watch(ctx context.Context) error {
+// watch watches the pods and the ConfigMaps of swarms.
+func (s *AgentSet) watch(ctx context.Context) error {
 	ofSwarms := func(list *metav1.ListOptions) {
-		if c.options.Namespace == "" {
+		if s.options.Namespace == "" {
 			list.LabelSelector = v1alpha1.LabelSwarm
 		}
 	}
-	c.informers = informers.NewSharedInformerFactoryWithOptions(c.api, 0, informers.WithNamespace(c.options.Namespace),
+	s.informers = informers.NewSharedInformerFactoryWithOptions(s.api, 0, informers.WithNamespace(s.options.Namespace),
 		informers.WithTweakListOptions(ofSwarms))
-	_, configs := c.informers.Core().V1().ConfigMaps().Informer().AddEventHandler(fakepods.Handler(c.writeCA, func(*corev1.ConfigMap) {}))
-	_, pods := c.informers.Core().V1().Pods().Informer().AddEventHandler(fakepods.Handler(
-		func(pod *corev1.Pod) { c.ensureAgent(ctx, pod) }, c.stopAgent))
+	_, configs := s.informers.Core().V1().ConfigMaps().Informer().AddEventHandler(fakepods.Handler(s.writeCA, func(*corev1.ConfigMap) {}))
+	_, pods := s.informers.Core().V1().Pods().Informer().AddEventHandler(fakepods.Handler(
+		func(pod *corev1.Pod) { s.ensureAgent(ctx, pod) }, s.stopAgent))
 	if err := errors.Join(configs, pods); err != nil {
 		return err
 	}
-	c.informers.Start(ctx.Done())
+	s.informers.Start(ctx.Done())
 	return nil
 }
 
-// ensureAgent has an agent for a pod that runs, and for no other.
-func (c *AgentSet) ensureAgent(ctx context.Context, pod *corev1.Pod) {
+// ensureAgent starts an agent for a running pod, and stops that of a terminating one.
+func (s *AgentSet) ensureAgent(ctx context.Context, pod *corev1.Pod) {
 	if pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
-		c.stopAgent(pod)
+		s.stopAgent(pod)
 		return
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if pod.Status.Phase != corev1.PodRunning || pod.Labels[v1alpha1.LabelSwarm] == "" || c.agents[pod.UID] != nil || ctx.Err() != nil {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if pod.Status.Phase != corev1.PodRunning || pod.Labels[v1alpha1.LabelSwarm] == "" || s.agents[pod.UID] != nil || ctx.Err() != nil {
 		return
 	}
 	serving, stop := context.WithCancel(ctx)
-	c.agents[pod.UID] = stop
-	c.work.Go(func() {
+	s.agents[pod.UID] = stop
+	s.work.Go(func() {
 		defer stop()
-		if err := c.runAgent(serving, pod); err != nil {
-			c.options.Log.Error("an agent could not work", "pod", pod.Name, "error", err)
+		if err := s.runAgent(serving, pod); err != nil {
+			s.options.Log.Error("agent failed", "pod", pod.Name, "error", err)
 		}
 	})
 }
 
-// stopAgent has the agent of a pod stop.
-func (c *AgentSet) stopAgent(pod *corev1.Pod) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if stop := c.agents[pod.UID]; stop != nil {
+// stopAgent stops the agent of a pod.
+func (s *AgentSet) stopAgent(pod *corev1.Pod) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if stop := s.agents[pod.UID]; stop != nil {
 		stop()
-		delete(c.agents, pod.UID)
+		delete(s.agents, pod.UID)
 	}
 }
 
-// Size is how many agents there are now.
-func (c *AgentSet) Size() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.agents)
+// Size returns the number of agents.
+func (s *AgentSet) Size() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.agents)
 }
 
-// Stop ends all agents, which hand back what they hold, and waits until nothing runs any more.
-func (c *AgentSet) Stop() {
-	c.cancel()
-	c.informers.Shutdown()
-	c.work.Wait()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	clear(c.agents)
-	if c.folder == "" {
+// Stop stops all agents, which hand back what they hold, and waits until nothing runs any more.
+func (s *AgentSet) Stop() {
+	s.cancel()
+	s.informers.Shutdown()
+	s.work.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.agents)
+	if s.folder == "" {
 		return
 	}
-	c.journal = readJournal(c.folder)
-	if err := os.RemoveAll(c.folder); err != nil {
-		c.options.Log.Warn("the folder of the agents is left", "error", err)
+	s.journal = readJournal(s.folder)
+	if err := os.RemoveAll(s.folder); err != nil {
+		s.options.Log.Warn("cannot remove the folder of the agents", "error", err)
 	}
-	c.folder = ""
+	s.folder = ""
 }
 
-// Journal is what all agents have noted so far, in the order of time. It outlives Stop.
-func (c *AgentSet) Journal() Journal {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.folder == "" {
-		return c.journal
+// Journal returns what all agents have recorded so far, by time. It can be called after Stop.
+func (s *AgentSet) Journal() Journal {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.folder == "" {
+		return s.journal
 	}
-	return readJournal(c.folder)
+	return readJournal(s.folder)
 }

@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// journalFile is shared by all agents of a set of agents: each line is one write.
+// journalFile is shared by all agents of a set: each line is one write.
 const journalFile = "journal.jsonl"
 
-// An Entry is the start or the finish of an attempt, as its agent saw it.
+// An Entry is the start or the end of an attempt, as its agent saw it.
 type Entry struct {
 	Time    time.Time `json:"time"`
 	Event   string    `json:"event"` // start or finish
@@ -33,20 +33,20 @@ func (e Entry) String() string {
 		e.Time.Format("15:04:05.000"))
 }
 
-// A Journal is what agents have noted, in the order of time.
+// A Journal holds what agents have recorded, by time.
 type Journal []Entry
 
 func readJournal(folder string) Journal {
 	file, err := os.Open(filepath.Join(folder, journalFile))
 	if err != nil {
-		return nil // there was no work
+		return nil // there was no attempt
 	}
 	defer file.Close()
 	var journal Journal
 	lines := bufio.NewScanner(file)
 	for lines.Scan() {
 		var entry Entry
-		if json.Unmarshal(lines.Bytes(), &entry) == nil { // the last may be half written
+		if json.Unmarshal(lines.Bytes(), &entry) == nil { // the last line may be incomplete
 			journal = append(journal, entry)
 		}
 	}
@@ -54,7 +54,7 @@ func readJournal(folder string) Journal {
 	return journal
 }
 
-// workKey is what must never be done twice at once.
+// workKey identifies work that must never be done twice at once.
 type workKey struct {
 	uid  string
 	item int32
@@ -67,7 +67,7 @@ func (e Entry) workKey() workKey {
 	return workKey{e.UID, *e.Item}
 }
 
-// Verify returns an error where two attempts of the same work overlap, or a later one has no higher epoch.
+// Verify returns an error for attempts at the same work that overlap, or whose epochs do not grow.
 func (j Journal) Verify() error {
 	var problems []error
 	running, newest := map[workKey]*Entry{}, map[workKey]*Entry{}

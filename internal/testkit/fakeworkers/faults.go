@@ -19,24 +19,24 @@ type WorkerStatus struct {
 	Config  int64  `json:"config"`
 }
 
-// UID is that of the pod.
+// UID returns the UID of the pod.
 func (w *Worker) UID() string { return string(w.uid) }
 
-// ConfigVersion is the version that the worker's files ask for. They get it from the pod's annotation, and later than the API server.
+// ConfigVersion returns the version that the worker's files ask for. It comes from the pod's annotation, and later than on the API server.
 func (w *Worker) ConfigVersion() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.configVersion
 }
 
-// PauseFileUpdates keeps back lists: the annotation arrives, the file does not.
+// PauseFileUpdates delays lists: the annotation is updated, the file is not.
 func (w *Worker) PauseFileUpdates() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.volume.updatesPaused = true
 }
 
-// ResumeFileUpdates brings what was kept back.
+// ResumeFileUpdates writes the delayed list.
 func (w *Worker) ResumeFileUpdates() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -44,21 +44,21 @@ func (w *Worker) ResumeFileUpdates() {
 	w.logError(w.volume.sync())
 }
 
-// RejectRequests has the worker do its work and answer no requests.
+// RejectRequests makes the worker reject requests. It continues its work.
 func (w *Worker) RejectRequests() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.rejectsRequests = true
 }
 
-// OverrideStatus changes what the worker answers; nil for the truth.
+// OverrideStatus changes the status that the worker reports; nil restores the real one.
 func (w *Worker) OverrideStatus(change func(*WorkerStatus)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.statusOverride = change
 }
 
-// Restart kills the worker's process and starts another on the files that there are, as the kubelet restarts a container.
+// Restart kills the worker's process and starts another with the current files, as the kubelet restarts a container.
 func (w *Worker) Restart() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -71,16 +71,16 @@ func (w *Worker) Restart() {
 	w.process = next
 }
 
-// CrashAfterNextStop restarts the worker's process when it has stopped the next job, before it can acknowledge that.
+// CrashAfterNextStop restarts the worker's process after it has stopped the next job, before it can acknowledge that.
 func (w *Worker) CrashAfterNextStop() { w.crashAfterStop.Store(true) }
 
-// OutlivePod has the worker go on when its pod is deleted, as on an unreachable node, and lets the pod go without it.
+// OutlivePod makes the worker continue when its pod is deleted, as on an unreachable node. The pod is removed without it.
 func (w *Worker) OutlivePod() { w.outlivesPod.Store(true) }
 
-// SetDisconnected cuts the worker off from the API server, or ends that.
+// SetDisconnected disconnects the worker from the API server, or reconnects it.
 func (w *Worker) SetDisconnected(cut bool) { w.disconnected.Store(cut) }
 
-// Kill ends the worker's process as SIGKILL does, and none follows.
+// Kill ends the worker's process as SIGKILL does, and starts no other.
 func (w *Worker) Kill() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -90,7 +90,7 @@ func (w *Worker) Kill() {
 	}
 }
 
-// RunningJobs are the jobs that the worker runs now.
+// RunningJobs returns the jobs that the worker runs now.
 func (w *Worker) RunningJobs() []string {
 	var ownEntries Journal
 	for _, entry := range w.set.Journal(w.namespace) {
@@ -101,13 +101,13 @@ func (w *Worker) RunningJobs() []string {
 	return ownEntries.Running()[w.name]
 }
 
-// serveStatus is what is heard at the pod's address.
+// serveStatus serves requests at the pod's address.
 func (w *Worker) serveStatus(response http.ResponseWriter, request *http.Request) {
 	w.mu.Lock()
 	process, mute, override := w.process, w.rejectsRequests, w.statusOverride
 	w.mu.Unlock()
 	if mute || process == nil {
-		http.Error(response, "mute", http.StatusServiceUnavailable)
+		http.Error(response, "rejected", http.StatusServiceUnavailable)
 		return
 	}
 	status, err := process.fetchStatus(request)
@@ -121,15 +121,15 @@ func (w *Worker) serveStatus(response http.ResponseWriter, request *http.Request
 	_ = json.NewEncoder(response).Encode(status) // the client is gone
 }
 
-// fetchStatus passes a question on to the SDK.
+// fetchStatus forwards a request to the SDK.
 func (p *process) fetchStatus(question *http.Request) (WorkerStatus, error) {
 	request, err := http.NewRequestWithContext(question.Context(), http.MethodGet, "http://"+p.address+question.URL.Path, nil)
 	if err != nil {
-		return WorkerStatus{}, fmt.Errorf("ask the worker: %w", err)
+		return WorkerStatus{}, fmt.Errorf("get status of worker: %w", err)
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return WorkerStatus{}, fmt.Errorf("ask the worker: %w", err)
+		return WorkerStatus{}, fmt.Errorf("get status of worker: %w", err)
 	}
 	defer response.Body.Close()
 	var said WorkerStatus

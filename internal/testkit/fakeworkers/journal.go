@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// What a worker may do.
+// The events of a worker.
 const (
 	started = "start"
 	stopped = "stop"
 	exited  = "exit" // of a process: nothing of it runs any more
 )
 
-// An Entry is something that a worker did.
+// An Entry is one event of a worker.
 type Entry struct {
 	Time      time.Time
 	Event     string
@@ -31,46 +31,46 @@ func (e Entry) String() string {
 	return fmt.Sprintf("%s %s of %s by process %d of %s (%s)", e.Time.Format("15:04:05.000"), e.Event, e.Job, e.Process, e.Worker, e.UID)
 }
 
-// entryLog are what all workers did, in the order in which it happened.
+// entryLog holds the events of all workers in order.
 type entryLog struct {
 	mu            sync.Mutex
 	entries       []Entry
 	deadProcesses map[int64]bool // processes that have exited
 }
 
-// add records an entry of a process, unless it is dead.
-func (n *entryLog) add(entry Entry) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.deadProcesses[entry.Process] {
+// add records an entry of a process, unless the process has exited.
+func (l *entryLog) add(entry Entry) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.deadProcesses[entry.Process] {
 		return
 	}
 	if entry.Event == exited {
-		if n.deadProcesses == nil {
-			n.deadProcesses = map[int64]bool{}
+		if l.deadProcesses == nil {
+			l.deadProcesses = map[int64]bool{}
 		}
-		n.deadProcesses[entry.Process] = true
+		l.deadProcesses[entry.Process] = true
 	}
 	entry.Time = time.Now()
-	n.entries = append(n.entries, entry)
+	l.entries = append(l.entries, entry)
 }
 
-func (n *entryLog) isDead(process int64) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.deadProcesses[process]
+func (l *entryLog) isDead(process int64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.deadProcesses[process]
 }
 
-func (n *entryLog) inNamespace(namespace string) Journal {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(n.entries), func(e Entry) bool { return e.Namespace != namespace })
+func (l *entryLog) inNamespace(namespace string) Journal {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(l.entries), func(e Entry) bool { return e.Namespace != namespace })
 }
 
-// A Journal is what the workers of a namespace did, in the order in which it happened.
+// A Journal holds the events of the workers of a namespace in order.
 type Journal []Entry
 
-// String is one line per entry.
+// String returns one line per entry.
 func (j Journal) String() string {
 	lines := make([]string, len(j))
 	for i, entry := range j {
@@ -79,7 +79,7 @@ func (j Journal) String() string {
 	return strings.Join(lines, "\n")
 }
 
-// Verify returns an error where a job was started while another worker had it.
+// Verify returns an error for each job that was started while another worker had it.
 func (j Journal) Verify() error {
 	var problems []error
 	owners := map[string]Entry{}
@@ -87,8 +87,8 @@ func (j Journal) Verify() error {
 		owner, owned := owners[entry.Job]
 		switch {
 		case entry.Event == exited:
-			for job, of := range owners {
-				if of.Process == entry.Process {
+			for job, owner := range owners {
+				if owner.Process == entry.Process {
 					delete(owners, job)
 				}
 			}
@@ -103,7 +103,7 @@ func (j Journal) Verify() error {
 	return errors.Join(problems...)
 }
 
-// Running is what runs at the end of the journal, by worker, in the order of names. Workers that run nothing are not there.
+// Running returns the jobs that run at the end of the journal, by worker, sorted by name. It omits workers that run nothing.
 func (j Journal) Running() map[string][]string {
 	type run struct {
 		process int64

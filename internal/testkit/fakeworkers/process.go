@@ -17,7 +17,7 @@ import (
 // processes are numbered, so that entries of a dead one do not count.
 var processes atomic.Int64
 
-// process is a worker's program from its start to its end. It does nothing but note what it should do.
+// process is one run of a worker's program. It only records which jobs it should run.
 type process struct {
 	worker  *Worker
 	number  int64
@@ -26,11 +26,11 @@ type process struct {
 	done    chan struct{}
 }
 
-// spawn starts a process on the files that there are.
+// spawn starts a process with the current files.
 func (w *Worker) spawn(ctx context.Context) (*process, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
-		return nil, fmt.Errorf("start a worker: %w", err)
+		return nil, fmt.Errorf("start worker: %w", err)
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	p := &process{worker: w, number: processes.Add(1), address: listener.Addr().String(), cancel: cancel, done: make(chan struct{})}
@@ -38,12 +38,12 @@ func (w *Worker) spawn(ctx context.Context) (*process, error) {
 		Worker: w.name, PodUID: string(w.uid), Listener: listener, Log: w.set.log.With("pod", w.namespace+"/"+w.name, "process", p.number),
 		File: filepath.Join(w.folder, listFile), VersionFile: filepath.Join(w.folder, versionFile),
 		Lease: time.Duration(w.leaseSeconds) * time.Second, LeaseStore: p.leaseRecords(),
-		Abort: func(string) {}, // others live in this process too
+		Abort: func(string) {}, // other workers run in this process too
 	}
 	w.set.work.Go(func() {
 		defer close(p.done)
 		if err := worker.RunWith(ctx, config, p); err != nil && !p.isDead() {
-			w.set.log.Error("a worker has failed", "pod", w.name, "error", err)
+			w.set.log.Error("worker failed", "pod", w.name, "error", err)
 		}
 	})
 	return p, nil
@@ -59,7 +59,7 @@ func (p *process) Start(_ context.Context, job string) error {
 	return nil
 }
 
-// Stop is called by the SDK. A fragile worker dies before it can acknowledge.
+// Stop is called by the SDK. After CrashAfterNextStop the process ends before it can acknowledge.
 func (p *process) Stop(_ context.Context, job string) error {
 	p.worker.set.journal.add(p.entry(stopped, job))
 	if p.worker.crashAfterStop.CompareAndSwap(true, false) {
@@ -69,7 +69,7 @@ func (p *process) Stop(_ context.Context, job string) error {
 	return nil
 }
 
-// leaseRecords are the worker's Lease on the API server, for as long as the process lives and can reach it.
+// leaseRecords returns the worker's Lease on the API server, which the process can use until it ends or is disconnected.
 func (p *process) leaseRecords() lease.Store {
 	web := *p.worker.set.httpClient
 	web.Transport = cuttableTransport{p.worker.set.httpClient.Transport, func() bool { return p.worker.disconnected.Load() || p.isDead() }}
@@ -77,7 +77,7 @@ func (p *process) leaseRecords() lease.Store {
 		UID: string(p.worker.uid)}
 }
 
-// cuttableTransport is a way to the API server that can be cut.
+// cuttableTransport is a transport to the API server that can be cut.
 type cuttableTransport struct {
 	http.RoundTripper
 	isCut func() bool
@@ -99,7 +99,7 @@ func (p *process) terminate() {
 	p.worker.set.journal.add(p.entry(exited, ""))
 }
 
-// kill ends the process as SIGKILL does: what it ran has ended, and what its goroutines still do counts for nothing.
+// kill ends the process as SIGKILL does: its jobs have ended, and what its goroutines still do is not recorded.
 func (p *process) kill() {
 	p.worker.set.journal.add(p.entry(exited, ""))
 	p.cancel()

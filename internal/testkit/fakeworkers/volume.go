@@ -16,30 +16,30 @@ const (
 	versionFile = "config-version"
 )
 
-// configFiles is the two files of a worker, and what the kubelet would write to them.
+// configFiles holds the two files of a worker, and what the kubelet would write to them.
 type configFiles struct {
 	folder           string
 	latestList       string // the newest list of the ConfigMap
 	requestedVersion int64  // by the annotation
 	fileVersion      int64  // the version of the list in the file
-	updatesPaused    bool   // the list does not arrive
+	updatesPaused    bool   // lists are not written to the file
 	annotation       string
 }
 
-// nudge always writes the annotation, and then brings the list that it asks for, as soon as that is known.
+// nudge writes the annotation, and then the list that it asks for, as soon as that is known.
 func (v *configFiles) nudge(annotation string) error {
 	if annotation == v.annotation && v.requestedVersion > 0 {
 		return nil
 	}
 	v.annotation = annotation
-	v.requestedVersion, _ = strconv.ParseInt(annotation, 10, 64) // none is 0
+	v.requestedVersion, _ = strconv.ParseInt(annotation, 10, 64) // 0 without the annotation
 	if err := writeFileAtomically(filepath.Join(v.folder, versionFile), annotation); err != nil {
 		return err
 	}
 	return v.sync()
 }
 
-// setLatestList has a new list.
+// setLatestList records the newest list.
 func (v *configFiles) setLatestList(list string) error {
 	v.latestList = list
 	return v.sync()
@@ -66,7 +66,7 @@ func listVersion(list string) int64 {
 	return file.Version
 }
 
-// writeFileAtomically writes a file that may be read at any time: the reader finds the old or the new one, whole.
+// writeFileAtomically replaces a file: a reader finds all of the old or all of the new content.
 func writeFileAtomically(file, content string) error {
 	hidden := filepath.Join(filepath.Dir(file), "."+strings.TrimPrefix(filepath.Base(file), "."))
 	if err := os.WriteFile(hidden, []byte(content), 0o600); err != nil {

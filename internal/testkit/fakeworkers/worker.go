@@ -21,7 +21,7 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// A Worker is the worker of one pod. The faults that it was given end with the pod.
+// A Worker is the worker of one pod. Its faults end with the pod.
 type Worker struct {
 	set             *WorkerSet
 	namespace, name string
@@ -29,8 +29,8 @@ type Worker struct {
 	config          string // the ConfigMap that the pod mounts
 	folder          string // the folder with its two files
 	stopOnce        sync.Once
-	crashAfterStop  atomic.Bool // it dies after the next job that it stops
-	outlivesPod     atomic.Bool // its pod may go without it
+	crashAfterStop  atomic.Bool // it crashes after the next job that it stops
+	outlivesPod     atomic.Bool // it continues after its pod is removed
 	disconnected    atomic.Bool // it cannot reach the API server
 	leaseSeconds    int         // seconds of its Lease, 0 for none
 
@@ -45,28 +45,28 @@ type Worker struct {
 	statusOverride  func(*WorkerStatus)
 }
 
-func newWorker(g *WorkerSet, pod *corev1.Pod) *Worker {
-	w := &Worker{set: g, namespace: pod.Namespace, name: pod.Name, uid: pod.UID, folder: filepath.Join(g.folder, string(pod.UID)),
+func newWorker(set *WorkerSet, pod *corev1.Pod) *Worker {
+	w := &Worker{set: set, namespace: pod.Namespace, name: pod.Name, uid: pod.UID, folder: filepath.Join(set.folder, string(pod.UID)),
 		configVersion: requestedVersion(pod)}
 	for _, volume := range pod.Spec.Volumes {
 		if volume.ConfigMap != nil {
 			w.config = volume.ConfigMap.Name
 		}
 	}
-	w.leaseSeconds, _ = strconv.Atoi(pod.Annotations[Lease]) // none is 0
+	w.leaseSeconds, _ = strconv.Atoi(pod.Annotations[Lease]) // 0 without the annotation
 	w.volume.folder = w.folder
 	return w
 }
 
-// requestedVersion is the version that the pod's annotation asks for.
+// requestedVersion returns the version that the pod's annotation asks for.
 func requestedVersion(pod *corev1.Pod) string {
 	return pod.Annotations[v1alpha1.AnnotationConfigVersion]
 }
 
-// start is what the kubelet does: it mounts the files, starts the process and sets the pod's address.
+// start does what a kubelet does: it mounts the files, starts the process and sets the pod's address.
 func (w *Worker) start(ctx context.Context) {
 	if err := w.prepare(ctx); err != nil {
-		w.set.log.Error("a worker could not begin", "pod", w.name, "error", err)
+		w.set.log.Error("cannot start worker", "pod", w.name, "error", err)
 		return
 	}
 	address := w.Address()
@@ -84,7 +84,7 @@ func (w *Worker) prepare(ctx context.Context) error {
 		return nil
 	}
 	if err := os.Mkdir(w.folder, 0o700); err != nil {
-		return fmt.Errorf("make a folder: %w", err)
+		return fmt.Errorf("create folder: %w", err)
 	}
 	list, err := w.set.api.CoreV1().ConfigMaps(w.namespace).Get(ctx, w.config, metav1.GetOptions{})
 	if err == nil {
@@ -119,10 +119,10 @@ func listenOnUnusedAddress(ctx context.Context) (net.Listener, error) {
 		}
 		lastErr = err
 	}
-	return nil, fmt.Errorf("find an address for a pod: %w", lastErr)
+	return nil, fmt.Errorf("listen at an address for the pod: %w", lastErr)
 }
 
-// Address is that of the pod.
+// Address returns the address of the pod.
 func (w *Worker) Address() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -138,7 +138,7 @@ func (w *Worker) isRunning() bool {
 	return w.process != nil && !w.ended
 }
 
-// nudge brings the annotation, and what it asks for.
+// nudge updates the annotation, and writes the list that it asks for.
 func (w *Worker) nudge(version string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -148,7 +148,7 @@ func (w *Worker) nudge(version string) {
 	}
 }
 
-// setLatestList has a list that a nudge may bring.
+// setLatestList records the list that the next nudge may write.
 func (w *Worker) setLatestList(list string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -159,11 +159,11 @@ func (w *Worker) setLatestList(list string) {
 
 func (w *Worker) logError(err error) {
 	if err != nil {
-		w.set.log.Error("a worker has no files", "pod", w.name, "error", err)
+		w.set.log.Error("cannot write the files of worker", "pod", w.name, "error", err)
 	}
 }
 
-// stopAndReleasePod ends the worker, and then lets its pod go.
+// stopAndReleasePod stops the worker, and then removes the finalizer of its pod.
 func (w *Worker) stopAndReleasePod() {
 	if !w.outlivesPod.Load() {
 		w.stop()
@@ -173,7 +173,7 @@ func (w *Worker) stopAndReleasePod() {
 	}})
 }
 
-// stop is SIGTERM, and the end of the process.
+// stop terminates the process and waits for its end.
 func (w *Worker) stop() {
 	w.mu.Lock()
 	w.ended = true
@@ -194,6 +194,6 @@ func (w *Worker) patchPod(ctx context.Context, how types.PatchType, change map[s
 		_, err = w.set.api.CoreV1().Pods(w.namespace).Patch(ctx, w.name, how, patch, metav1.PatchOptions{}, subresources...)
 	}
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && ctx.Err() == nil {
-		w.set.log.Error("a pod was not changed", "pod", w.name, "error", err)
+		w.set.log.Error("cannot patch pod", "pod", w.name, "error", err)
 	}
 }

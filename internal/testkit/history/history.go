@@ -1,7 +1,6 @@
 // Package history records the values that a field of one object takes, or a count of all objects of a kind, as a watch sees them.
 //
-// It promises to miss no change from the moment it is asked until the spec ends, as long as the watch stays; when the watch ends earlier,
-// it reports that. It only reads.
+// It promises to miss no change from its start until the end of the spec, and reports it if the watch ends earlier. It only reads.
 package history
 
 import (
@@ -18,14 +17,14 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
-// A History holds values in order and without repetitions.
+// A History holds values in order, without consecutive duplicates.
 type History[V comparable] struct {
 	lock        sync.Mutex
 	values      []V
 	interrupted bool // the watch has ended too early
 }
 
-// Watch records a field of the object, which may not exist yet, until the spec or the container that it is called for ends.
+// Watch records a field of the object, which may not exist yet, until the spec or the container in which it is called ends.
 func Watch[T client.Object, V comparable](ctx context.Context, api client.WithWatch, list client.ObjectList, object T,
 	field func(T) V) *History[V] {
 	GinkgoHelper()
@@ -39,8 +38,8 @@ func Watch[T client.Object, V comparable](ctx context.Context, api client.WithWa
 	return h
 }
 
-// WatchAll records a value of all objects of a kind in a namespace, by name, for as long as Watch does. Objects that exist already are
-// added one after the other.
+// WatchAll records a value of all objects of a kind in a namespace, by name, for as long as Watch does. Existing objects are added one
+// after the other.
 func WatchAll[T client.Object, V comparable](
 	ctx context.Context, api client.WithWatch, list client.ObjectList, namespace string, value func(map[string]T) V,
 ) *History[V] {
@@ -61,7 +60,7 @@ func WatchAll[T client.Object, V comparable](
 	return h
 }
 
-// watch passes every event on until the spec or container ends.
+// watch handles every event until the spec or container ends.
 func (h *History[V]) watch(
 	ctx context.Context, api client.WithWatch, list client.ObjectList, handle func(watch.Event), which ...client.ListOption,
 ) {
@@ -81,7 +80,7 @@ func (h *History[V]) add(value V) {
 	}
 }
 
-// List returns the values so far. It has the signature that Eventually takes.
+// List returns the values so far. It has a signature that Eventually accepts.
 func (h *History[V]) List(g Gomega) []V {
 	h.lock.Lock()
 	defer h.lock.Unlock()

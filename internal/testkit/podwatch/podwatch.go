@@ -1,7 +1,7 @@
-// Package podwatch is what a watch has seen of the pods of a workload: the fewest that served at any time, the most that were there, and
-// in which order they began to serve and to leave.
+// Package podwatch records what a watch shows of the pods of a workload: the fewest that were available at any time, the most that existed,
+// and in which order they became available and began to terminate.
 //
-// It promises to miss nothing from the moment it is asked for until the spec ends, as long as the API server stays. It only looks.
+// It promises to miss nothing from its start until the end of the spec, as long as the API server runs. It only reads.
 package podwatch
 
 import (
@@ -20,22 +20,22 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
-// A Recorder may be read while it goes on.
+// A Recorder may be read while it records.
 type Recorder struct {
 	lock            sync.Mutex
 	pods            map[types.UID]*corev1.Pod
 	changes         []Change
-	lowest, highest int  // of pods that were available, and of pods that were there
+	lowest, highest int  // of pods that were available, and of pods that existed
 	interrupted     bool // the watch has ended before the spec
 }
 
-// A Change is that a pod began to serve on a node, or to leave it.
+// A Change records that a pod became available on a node, or began to terminate.
 type Change struct {
 	Node      string
 	Available bool
 }
 
-// Watch records the pods of a namespace that have these labels, from now on, until the spec ends.
+// Watch records the pods with these labels in a namespace until the spec ends.
 func Watch(ctx context.Context, api client.WithWatch, namespace string, labels client.MatchingLabels) *Recorder {
 	GinkgoHelper()
 	list := &corev1.PodList{}
@@ -97,7 +97,7 @@ func (c *Recorder) markInterrupted() {
 	c.interrupted = true
 }
 
-// expectUninterrupted fails the spec if something may have been missed.
+// expectUninterrupted fails the spec if the recorder may have missed something.
 func (c *Recorder) expectUninterrupted() {
 	GinkgoHelper()
 	if c.interrupted {
@@ -105,7 +105,7 @@ func (c *Recorder) expectUninterrupted() {
 	}
 }
 
-// Lowest is the fewest pods that were available at any time.
+// Lowest returns the fewest pods that were available at any time.
 func (c *Recorder) Lowest() int {
 	GinkgoHelper()
 	c.lock.Lock()
@@ -114,7 +114,7 @@ func (c *Recorder) Lowest() int {
 	return c.lowest
 }
 
-// Highest is the most pods that were there at any time.
+// Highest returns the most pods that existed at any time.
 func (c *Recorder) Highest() int {
 	GinkgoHelper()
 	c.lock.Lock()
@@ -123,7 +123,7 @@ func (c *Recorder) Highest() int {
 	return c.highest
 }
 
-// Changes are what has happened until now, in order.
+// Changes returns all changes so far, in order.
 func (c *Recorder) Changes() []Change {
 	GinkgoHelper()
 	c.lock.Lock()
@@ -132,7 +132,7 @@ func (c *Recorder) Changes() []Change {
 	return slices.Clone(c.changes)
 }
 
-// IsAvailable reports whether a pod serves.
+// IsAvailable reports whether a pod is available.
 func IsAvailable(pod *corev1.Pod) bool {
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.PodReady {

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 )
 
-// The range ends below where Linux takes ports for outgoing connections: a port from there may be in use by the time a program opens it.
+// The range ends below the ports that Linux uses for outgoing connections: one of those may be in use by the time a program opens it.
 const firstPort, lastPort = 12_000, 20_000
 
 var allocated atomic.Int64

@@ -1,5 +1,5 @@
-// Package property makes property tests repeatable. A test package imports it for its effect: rapid then begins with a fixed seed, so that
-// the same code has the same result everywhere. `make soak` searches with other seeds.
+// Package property makes property tests repeatable. A test package imports it for its side effect: rapid then starts with a fixed seed, so
+// that the same code has the same result everywhere. `make soak` uses other seeds.
 package property
 
 import (

@@ -1,7 +1,7 @@
-// Package rawlink speaks the link by hand, like a program with the token of its pod that does not use our SDK. Its messages need not be
-// true, or allowed by the protocol.
+// Package rawlink implements the link without our SDK, like a program that has only the token of its pod. Its messages need not be true, or
+// allowed by the protocol.
 //
-// It keeps no lease and runs no code. It never repeats what was refused.
+// It keeps no lease, runs no code, and never retries.
 package rawlink
 
 import (
@@ -24,21 +24,21 @@ import (
 
 const dialTimeout = 5 * time.Second
 
-// An Agent is in the place of the agent of a pod.
+// An Agent replaces the agent of a pod.
 type Agent struct {
 	Config        agent.Config
-	SourceAddress string // the address that connections come from; left out: any
+	SourceAddress string // the source address of connections; default: any
 
 	connections atomic.Int64
 }
 
-// A Stream is one stream of the link, on a connection of its own.
+// A Stream is one stream of the link, on its own connection.
 type Stream struct {
 	linkv1.Link_ConnectClient
 	connection *grpc.ClientConn
 }
 
-// Close ends the stream with its connection.
+// Close closes the stream and its connection.
 func (s Stream) Close() { _ = s.connection.Close() }
 
 // Dialer dials from the program's address.
@@ -105,7 +105,7 @@ func (p *Agent) transport() (credentials.TransportCredentials, error) {
 	return credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS13, RootCAs: roots, ServerName: host}), nil
 }
 
-// Hello returns what an honest agent would say first, on a connection that is later than all before.
+// Hello returns the Hello of an honest agent, for a connection that is later than all others.
 func (p *Agent) Hello() *linkv1.Hello {
 	return &linkv1.Hello{
 		Protocol: linkv1.Protocol, Features: linkv1.Features(), Namespace: p.Config.Namespace, Swarm: p.Config.Swarm, Agent: p.Config.Agent,
@@ -126,13 +126,13 @@ func (p *Agent) AcceptAndHandBack(ctx context.Context, message string, outcomes 
 		{Kind: &linkv1.AgentMessage_Credit{Credit: &linkv1.Credit{Granted: 1 << 62}}},
 	} {
 		if err := stream.Send(first); err != nil {
-			return 0, fmt.Errorf("greet: %w", err)
+			return 0, fmt.Errorf("send Hello: %w", err)
 		}
 	}
 	return stream.acceptAndHandBack(ctx, message, outcomes)
 }
 
-// acceptAndHandBack sends a heartbeat every second: a silent stream is ended.
+// acceptAndHandBack also sends a heartbeat every second, because the operator ends a silent stream.
 func (s Stream) acceptAndHandBack(ctx context.Context, message string, outcomes []linkv1.Outcome) (count int, err error) {
 	messages := make(chan *linkv1.OperatorMessage)
 	go func() {

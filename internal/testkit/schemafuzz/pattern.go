@@ -7,11 +7,11 @@ import (
 	"unicode/utf8"
 )
 
-// stringMatching makes a string that matches the pattern and is of an allowed length, often the longest or the shortest.
+// stringMatching generates a string that matches the pattern and has an allowed length, often the longest or the shortest.
 func (g *Generator) stringMatching(pattern string, minLength, maxLength int) string {
 	parsed, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
-		panic(err) // the API server has compiled it, too
+		panic(err) // the API server has compiled it as well
 	}
 	anchored := regexp.MustCompile(pattern)
 	longest := pick(g.rand, 0, 1, 3, 8, maxLength)
@@ -25,7 +25,7 @@ func (g *Generator) stringMatching(pattern string, minLength, maxLength int) str
 	}
 }
 
-// write appends what the expression matches. A repetition without end is repeated that often.
+// write appends a match of the expression. Unbounded repetitions are repeated up to this often.
 func (g *Generator) write(text *strings.Builder, expression *syntax.Regexp, repeat int) {
 	switch expression.Op {
 	case syntax.OpLiteral:
@@ -53,7 +53,7 @@ func (g *Generator) write(text *strings.Builder, expression *syntax.Regexp, repe
 	}
 }
 
-// oneOf draws a character from pairs of bounds, from ASCII if there is any.
+// oneOf draws a character from ranges, from ASCII if possible.
 func (g *Generator) oneOf(ranges []rune) rune {
 	n := g.rand.IntN(len(ranges)/2) * 2
 	from, to := ranges[n], ranges[n+1]

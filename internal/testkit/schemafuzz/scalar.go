@@ -31,7 +31,7 @@ func (g *Generator) integer(schema apiextensionsv1.JSONSchemaProps) int64 {
 	}
 }
 
-// intOrString makes a quantity where the pattern is that of one, and else what ports and percentages are made of.
+// intOrString generates a quantity if the pattern is that of a quantity, and otherwise a port or a percentage.
 func (g *Generator) intOrString(schema apiextensionsv1.JSONSchemaProps) any {
 	if strings.Contains(schema.Pattern, "[KMGTPE]i") {
 		return pick[any](g.rand, "1", "100m", "1Gi", "1000m", "0.5", "1e3", "0", "-1", "1500Mi", "9223372036854775807", "1n", int64(1), int64(0),
@@ -40,7 +40,7 @@ func (g *Generator) intOrString(schema apiextensionsv1.JSONSchemaProps) any {
 	return pick[any](g.rand, int64(0), int64(1), int64(80), int64(-1), int64(70000), "http", "80", "25%", "", "a_b")
 }
 
-// oddStrings are strings for fields that accept every one.
+// oddStrings are unusual strings for fields that accept any string.
 var oddStrings = []string{
 	"", " ", "a", "a", "a1", "web", "x-y", "UPPER", "a b", "-", "0", "true", "null", "../../etc/passwd", "/", "/a/b", "$(NAME)", "{{.}}",
 	"a\nb", "ünïcode", "a=b",
@@ -68,7 +68,7 @@ func (g *Generator) stringValue(schema apiextensionsv1.JSONSchemaProps) string {
 	}
 }
 
-// anyJSON is any JSON, nested that deep at most.
+// anyJSON generates any JSON up to a depth.
 func (g *Generator) anyJSON(depth int) any {
 	kinds := 6
 	if depth == 0 {
@@ -89,7 +89,7 @@ func (g *Generator) anyJSON(depth int) any {
 	return map[string]any{"x": g.anyJSON(depth - 1), pick(g.rand, oddStrings...): g.anyJSON(depth - 1)}
 }
 
-// decoded is the value of JSON from a schema, with the types that unstructured objects have.
+// decoded returns the value of JSON from a schema, with the types of unstructured objects.
 func decoded(from apiextensionsv1.JSON) any {
 	var value any
 	if err := json.Unmarshal(from.Raw, &value); err != nil {

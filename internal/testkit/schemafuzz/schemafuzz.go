@@ -1,5 +1,5 @@
-// Package schemafuzz makes random values from the OpenAPI schema of a CustomResourceDefinition: values that the schema accepts, with a
-// preference for its bounds. It does not evaluate CEL rules; a Rule can repair what they would refuse.
+// Package schemafuzz generates random values from the OpenAPI schema of a CustomResourceDefinition: values that the schema accepts, with a
+// preference for its bounds. It does not evaluate CEL rules; a Rule can repair values that they would refuse.
 //
 // The same seed and schema always give the same values.
 package schemafuzz
@@ -14,13 +14,13 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// A Rule replaces or repairs the value that was made for a path. It may change the value in place.
+// A Rule replaces or repairs the value that was generated for a path. It may change the value in place.
 type Rule func(r *rand.Rand, made any) any
 
-// Rules are found by path: the names of the fields, joined by dots, without indexes.
+// Rules holds rules by path: the names of the fields, joined by dots, without indexes.
 type Rules map[string]Rule
 
-// A Generator makes values. Use one per seed.
+// A Generator generates values. Use one per seed.
 type Generator struct {
 	rand    *rand.Rand
 	rules   Rules
@@ -30,10 +30,10 @@ type Generator struct {
 // New returns a generator that draws from r.
 func New(r *rand.Rand, rules Rules) *Generator { return &Generator{rand: r, rules: rules} }
 
-// densities are how many of the optional fields a value has: sparse values are accepted more often, dense ones reach more code.
+// densities are the shares of optional fields that a value has: sparse values are accepted more often, dense ones reach more code.
 var densities = []float64{0.05, 0.2, 0.2, 0.5, 0.9}
 
-// Value makes a value for the schema. The path is where the rules begin to count.
+// Value generates a value for the schema. The path is the one at which rules are looked up first.
 func (g *Generator) Value(path string, schema apiextensionsv1.JSONSchemaProps) any {
 	g.density = densities[g.rand.IntN(len(densities))]
 	return g.generate(path, schema)
@@ -94,7 +94,7 @@ func (g *Generator) object(path string, schema apiextensionsv1.JSONSchemaProps) 
 // maxItems keeps lists with distant bounds short.
 const maxItems = 40
 
-// array makes a list of any length within the bounds, without two elements of the same key.
+// array generates a list of any length within the bounds, without duplicate keys.
 func (g *Generator) array(path string, schema apiextensionsv1.JSONSchemaProps) []any {
 	minItems, maxLength := 0, maxItems
 	if schema.MinItems != nil {
@@ -118,7 +118,7 @@ func (g *Generator) array(path string, schema apiextensionsv1.JSONSchemaProps) [
 	return items
 }
 
-// keyOf returns the field that identifies the elements of a list, "" without one.
+// keyOf returns the key that identifies an element of a list, "" if the list has no keys.
 func keyOf(item any, list apiextensionsv1.JSONSchemaProps) string {
 	if list.XListType == nil {
 		return ""

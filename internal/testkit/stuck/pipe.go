@@ -1,4 +1,4 @@
-// Package stuck stands in for standard output and standard error that the container runtime does not read.
+// Package stuck simulates standard output and standard error that the container runtime does not read.
 package stuck
 
 import (
@@ -8,11 +8,11 @@ import (
 	"testing"
 )
 
-// A Pipe takes everything until it is blocked.
+// A Pipe accepts everything until it is blocked.
 type Pipe struct {
 	mu       sync.Mutex
 	released chan struct{}
-	blocked  bool // a write was
+	blocked  bool // a write was blocked
 }
 
 // Write implements io.Writer. While the pipe is blocked it does not return.
@@ -49,7 +49,7 @@ func (p *Pipe) HasBlockedWrite() bool {
 	return p.blocked
 }
 
-// A Handler blocks where no queue helps: when it is asked whether a record is wanted.
+// A Handler blocks where no queue helps: in Enabled.
 type Handler struct {
 	slog.Handler
 	Pipe *Pipe

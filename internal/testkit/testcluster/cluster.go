@@ -1,8 +1,8 @@
-// Package testcluster is the cluster that KUBECONFIG names, and the operator that is installed there, as suites see them: how they reach
-// it, what a user types, which replica leads, and what to show of a spec that has failed.
+// Package testcluster gives suites access to the cluster that KUBECONFIG names and to the operator installed there: clients, kubectl, the
+// replica that leads, and reports for failed specs.
 //
-// It is for suites three folders below the root, while Ginkgo runs them: what cannot be done fails the spec. It remembers nothing between
-// calls, and what it makes in a cluster goes when the spec ends.
+// It is for Ginkgo suites three folders below the root: errors fail the spec. It keeps no state between calls, and deletes what it creates
+// when the spec ends.
 package testcluster
 
 import (
@@ -27,25 +27,25 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// Restricted is the label that has a namespace refuse every pod below the standard that it names.
+// Restricted is the label that makes a namespace refuse every pod below the named standard.
 const Restricted = "pod-security.kubernetes.io/enforce"
 
 // A Cluster is accessed as the user of KUBECONFIG.
 type Cluster struct {
 	Config    *rest.Config
 	API       client.WithWatch     // knows the kinds of Kubernetes and ours
-	Clientset kubernetes.Interface // for what the other client cannot do
+	Clientset kubernetes.Interface // for requests that the other client does not support
 }
 
-// Require ends a test that has no cluster. The command is one that brings it.
+// Require ends a test without a cluster. The command is the one that provides it.
 func Require(t *testing.T, command string) {
 	t.Helper()
 	if os.Getenv("KUBECONFIG") == "" {
-		t.Fatal("KUBECONFIG is not set: run `" + command + "`, which brings a cluster, or name one of your own")
+		t.Fatal("KUBECONFIG is not set: run `" + command + "`, which starts a cluster, or use your own")
 	}
 }
 
-// Prepare is how all end-to-end suites begin: they need a cluster, and wait for what they expect for as long as patience.
+// Prepare begins every end-to-end suite: it requires a cluster, and sets how long expectations wait.
 func Prepare(t *testing.T, patience time.Duration) {
 	t.Helper()
 	Require(t, "make e2e")
@@ -80,19 +80,19 @@ func Connect() Cluster {
 	return Cluster{config, api, core}
 }
 
-// CreateNamespace is a new one that refuses every pod below the restricted standard, and goes when the spec ends.
+// CreateNamespace creates a namespace that refuses every pod below the restricted standard, and deletes it when the spec ends.
 func (c Cluster) CreateNamespace(ctx context.Context, prefix string) string {
 	GinkgoHelper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: prefix, Labels: map[string]string{Restricted: "restricted"}}}
 	Expect(c.API.Create(ctx, namespace)).To(Succeed())
 	DeferCleanup(func(ctx SpecContext) { Expect(client.IgnoreNotFound(c.API.Delete(ctx, namespace))).To(Succeed()) })
-	// Until its service account exists, a namespace refuses pods, and controllers retry with growing pauses.
+	// A namespace refuses pods until its service account exists, and controllers retry with growing pauses.
 	account := client.ObjectKey{Namespace: namespace.Name, Name: "default"}
 	Eventually(c.API.Get).WithContext(ctx).WithArguments(account, &corev1.ServiceAccount{}).Should(Succeed())
 	return namespace.Name
 }
 
-// ProbeImage is the image of test/cmd/probe, as nodes find it.
+// ProbeImage returns the image of test/cmd/probe.
 func ProbeImage() string { return ImageOr("PROBE_IMAGE", "localhost/probe:dev") }
 
 // IdlePod is a pod that does nothing, within the restricted standard.
@@ -109,7 +109,8 @@ func IdlePod() corev1.PodSpec {
 	}
 }
 
-// ImageOr is what the environment names, for clusters that pull images from elsewhere, else what is loaded into our own.
+// ImageOr returns the image that the environment names, for clusters that pull images from elsewhere, or else the one that is loaded into
+// our own cluster.
 func ImageOr(variable, standard string) string {
 	return cmp.Or(os.Getenv(variable), standard)
 }

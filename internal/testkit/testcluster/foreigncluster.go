@@ -16,8 +16,8 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// PassedOnForeignCluster runs those specs of the running suite again that the focus matches, as on a cluster that is not ours: all
-// that they know of it is a kubeconfig, whose context has another name. It returns the names of the specs that passed; none may fail.
+// PassedOnForeignCluster runs the specs of the running suite that match the focus again, as on a cluster that is not ours: they get only a
+// kubeconfig, whose context has another name. It returns the names of the specs that passed; none may fail.
 func PassedOnForeignCluster(ctx context.Context, focus string) []string {
 	GinkgoHelper()
 	report := filepath.Join(GinkgoT().TempDir(), "report.json")
@@ -26,7 +26,7 @@ func PassedOnForeignCluster(ctx context.Context, focus string) []string {
 	return passedSpecs(report)
 }
 
-// foreignClusterCommand is a call of the running suite with nothing but a kubeconfig.
+// foreignClusterCommand returns a command that runs the suite with nothing but a kubeconfig.
 func foreignClusterCommand(ctx context.Context, arguments ...string) *exec.Cmd {
 	GinkgoHelper()
 	config, err := clientcmd.NewDefaultClientConfigLoadingRules().Load()
@@ -42,7 +42,7 @@ func foreignClusterCommand(ctx context.Context, arguments ...string) *exec.Cmd {
 	return command
 }
 
-// passedSpecs returns the names of the specs that have passed according to a report.
+// passedSpecs returns the names of the specs that passed according to a report.
 func passedSpecs(report string) []string {
 	GinkgoHelper()
 	text, err := os.ReadFile(report)

@@ -12,7 +12,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// FromRoot is the path of a file of the repository.
+// FromRoot returns the path of a file of the repository.
 func FromRoot(elements ...string) string {
 	GinkgoHelper()
 	path, err := filepath.Abs(filepath.Join(append([]string{"..", "..", ".."}, elements...)...))
@@ -20,7 +20,7 @@ func FromRoot(elements ...string) string {
 	return path
 }
 
-// Kubectl runs the real program, like a user with our plugin, and returns its whole output.
+// Kubectl runs the real kubectl with our plugin, and returns its whole output.
 func Kubectl(ctx context.Context, arguments ...string) (string, error) {
 	GinkgoHelper()
 	command := exec.CommandContext(ctx, "kubectl", arguments...)
@@ -32,7 +32,7 @@ func Kubectl(ctx context.Context, arguments ...string) (string, error) {
 	return string(output), nil
 }
 
-// MustKubectl is the output of a kubectl command that must succeed.
+// MustKubectl returns the output of a kubectl command that must succeed.
 func MustKubectl(ctx context.Context, arguments ...string) string {
 	GinkgoHelper()
 	output, err := Kubectl(ctx, arguments...)
@@ -40,14 +40,14 @@ func MustKubectl(ctx context.Context, arguments ...string) string {
 	return output
 }
 
-// InstallCRDs has the cluster serve our kinds from the repository.
+// InstallCRDs installs the CRDs of the repository.
 func InstallCRDs(ctx context.Context) {
 	GinkgoHelper()
 	MustKubectl(ctx, "apply", "--server-side", "--force-conflicts", "--filename", FromRoot("deploy", "crds"))
 	MustKubectl(ctx, "wait", "--for=condition=Established", "--filename", FromRoot("deploy", "crds"))
 }
 
-// ReportFailure shows, if the spec has failed, what commands say of its namespace, what happened there, and what the operator does.
+// ReportFailure prints, if the spec has failed, the output of commands for its namespace, its events, and the logs of the operator.
 func ReportFailure(ctx context.Context, namespace string, commands ...string) {
 	if !CurrentSpecReport().Failed() {
 		return
@@ -67,14 +67,14 @@ func reportCommand(ctx context.Context, arguments ...string) {
 	GinkgoWriter.Println(seen)
 }
 
-// ExpectNoDataRaces fails the spec if the race detector has found something in an operator that is built with it.
+// ExpectNoDataRaces fails the spec if an operator built with the race detector has reported a race.
 func ExpectNoDataRaces(ctx context.Context) {
 	GinkgoHelper()
 	ExpectNoDataRacesIn(ctx, "--namespace", SystemNamespace, "--selector", operatorSelector)
 	ExpectNoDataRacesIn(ctx, "--namespace", SystemNamespace, "--selector", operatorSelector, "--previous", "--ignore-errors")
 }
 
-// ExpectNoDataRacesIn is the same for other pods, named as `kubectl logs` wants them.
+// ExpectNoDataRacesIn does the same for other pods, named as for `kubectl logs`.
 func ExpectNoDataRacesIn(ctx context.Context, pods ...string) {
 	GinkgoHelper()
 	said, err := Kubectl(ctx, append([]string{"logs", "--tail", "-1"}, pods...)...)

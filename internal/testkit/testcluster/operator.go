@@ -17,19 +17,19 @@ import (
 )
 
 const (
-	// SystemNamespace is the namespace where `make install` puts the operator.
+	// SystemNamespace is the namespace into which `make install` installs the operator.
 	SystemNamespace  = "swarm-system"
-	operatorName     = "swarm-operator" // its Deployment, its Lease and its program
+	operatorName     = "swarm-operator" // the name of its Deployment, its Lease and its program
 	operatorSelector = "app.kubernetes.io/name=swarm-operator"
 )
 
-// OperatorDeployment is the operator's.
+// OperatorDeployment returns the Deployment of the operator.
 func (c Cluster) OperatorDeployment(ctx context.Context) (*appsv1.Deployment, error) {
 	found := &appsv1.Deployment{}
 	return found, c.API.Get(ctx, client.ObjectKey{Namespace: SystemNamespace, Name: operatorName}, found)
 }
 
-// OperatorPods are the operator's pods, including terminating ones.
+// OperatorPods returns the pods of the operator, including terminating ones.
 func (c Cluster) OperatorPods(ctx context.Context) ([]corev1.Pod, error) {
 	deployment, err := c.OperatorDeployment(ctx)
 	if err != nil {
@@ -40,13 +40,13 @@ func (c Cluster) OperatorPods(ctx context.Context) ([]corev1.Pod, error) {
 	return pods.Items, err
 }
 
-// LeaderPod is the pod of the operator that leads, "" when none does.
+// LeaderPod returns the pod of the operator that leads, "" if none does.
 func (c Cluster) LeaderPod(ctx context.Context) string {
 	pod, _, _ := strings.Cut(c.LeaseHolder(ctx), "_")
 	return pod
 }
 
-// LeaseHolder is the process of the operator that leads, "" when none does.
+// LeaseHolder returns the process of the operator that leads, "" if none does.
 func (c Cluster) LeaseHolder(ctx context.Context) string {
 	lease := &coordinationv1.Lease{}
 	if err := c.API.Get(ctx, client.ObjectKey{Namespace: SystemNamespace, Name: operatorName}, lease); err != nil ||
@@ -71,7 +71,7 @@ func (c Cluster) AwaitOperator(ctx context.Context) {
 	}).WithContext(ctx).Should(Succeed(), "is the operator installed? make install KUBECONFIG=...")
 }
 
-// ScaleOperator sets the operator's replicas, two or none, and waits until it has them.
+// ScaleOperator scales the operator to two replicas or none, and waits until it has them.
 func (c Cluster) ScaleOperator(ctx context.Context, size int) {
 	GinkgoHelper()
 	deployed, err := c.OperatorDeployment(ctx)
@@ -85,7 +85,7 @@ func (c Cluster) ScaleOperator(ctx context.Context, size int) {
 	Eventually(c.OperatorPods).WithContext(ctx).Should(BeEmpty())
 }
 
-// PodProcesses is the processes of a pod.
+// PodProcesses returns the processes of a pod.
 func (c Cluster) PodProcesses(ctx context.Context, namespace, pod string) chaos.PodProcesses {
 	GinkgoHelper()
 	found := &corev1.Pod{}
@@ -93,7 +93,7 @@ func (c Cluster) PodProcesses(ctx context.Context, namespace, pod string) chaos.
 	return chaos.ProcessesOf(found)
 }
 
-// KillLeader ends the leader's process as the kernel would.
+// KillLeader kills the process of the leader, as the kernel would.
 func (c Cluster) KillLeader(ctx context.Context) {
 	GinkgoHelper()
 	c.PodProcesses(ctx, SystemNamespace, c.LeaderPod(ctx)).Kill(operatorName)

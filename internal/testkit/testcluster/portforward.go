@@ -13,7 +13,7 @@ import (
 
 var forwardingLine = regexp.MustCompile(`Forwarding from (127\.0\.0\.1:\d+)`)
 
-// PortForward is a local address that leads to a port of the installed operator until the spec ends.
+// PortForward forwards a local address to a port of the installed operator until the spec ends, and returns the address.
 func PortForward(target, port string) string {
 	GinkgoHelper()
 	session, err := gexec.Start(exec.Command("kubectl", "port-forward", "--namespace", SystemNamespace, target, ":"+port), GinkgoWriter,

@@ -14,14 +14,14 @@ import (
 const (
 	// podInterval is the pause between two pods of a stream.
 	podInterval = time.Second / 10
-	// certificateCheckInterval is that between two looks at a replica.
+	// certificateCheckInterval is the interval between two checks of a replica.
 	certificateCheckInterval = time.Second / 4
-	// podsPerStep is how many pods are asked for between two steps.
+	// podsPerStep is how many pods are requested between two steps.
 	podsPerStep = 20
 )
 
-// A PodStream asks for ten pods a second, none of which is created, and remembers those that came back without a place. It also checks
-// repeatedly what each replica shows: would the API server accept it on a new connection?
+// A PodStream requests ten pods a second as dry runs, and records those that were not placed. It also checks repeatedly whether the API
+// server would accept the certificate of each replica on a new connection.
 type PodStream struct {
 	webhook Webhook
 	cancel  context.CancelFunc
@@ -31,10 +31,10 @@ type PodStream struct {
 	requested         int
 	slowest           time.Duration
 	unplaced          []string
-	certificateErrors []string // replicas that showed what the API server could not know
+	certificateErrors []string // replicas with a certificate that the API server could not trust
 }
 
-// StartPodStream begins a stream of pods of a Deployment that stands already, until the spec ends or it is judged.
+// StartPodStream starts a stream of pods of an existing Deployment. It runs until the spec ends or ExpectAllPlaced is called.
 func (g Webhook) StartPodStream(ctx context.Context, deployment *appsv1.Deployment, addresses []string) *PodStream {
 	ctx, ended := context.WithCancel(context.WithoutCancel(ctx))
 	s := &PodStream{webhook: g, cancel: ended}
@@ -50,7 +50,7 @@ func (g Webhook) StartPodStream(ctx context.Context, deployment *appsv1.Deployme
 	return s
 }
 
-// repeatEvery does something again and again.
+// repeatEvery calls a function periodically.
 func repeatEvery(ctx context.Context, pause time.Duration, action func()) {
 	ticker := time.NewTicker(pause)
 	defer ticker.Stop()
@@ -76,7 +76,7 @@ func (s *PodStream) requestPod(ctx context.Context, deployment *appsv1.Deploymen
 	s.requested++
 	s.slowest = max(s.slowest, took)
 	if !placed || err != nil {
-		s.unplaced = append(s.unplaced, fmt.Sprintf("asked at %s for %s: %v", began.Format("05.000"), took.Round(time.Millisecond), err))
+		s.unplaced = append(s.unplaced, fmt.Sprintf("requested at %s for %s: %v", began.Format("05.000"), took.Round(time.Millisecond), err))
 	}
 }
 
@@ -92,14 +92,14 @@ func (s *PodStream) checkCertificate(ctx context.Context, address string) {
 	}
 }
 
-// AwaitPods waits until some more pods were asked for.
+// AwaitPods waits until some more pods were requested.
 func (s *PodStream) AwaitPods(ctx context.Context) {
 	GinkgoHelper()
 	begun := s.requestCount()
 	Eventually(s.requestCount).WithContext(ctx).Should(BeNumerically(">=", begun+podsPerStep))
 }
 
-// requestCount is how many pods were asked for.
+// requestCount returns how many pods were requested.
 func (s *PodStream) requestCount() int {
 	s.lock.Lock()
 	defer s.lock.Unlock()
@@ -112,7 +112,7 @@ func (s *PodStream) stop() {
 	s.running.Wait()
 }
 
-// ExpectAllPlaced ends the stream, and checks that at least this many pods were asked for, and that every one was placed.
+// ExpectAllPlaced ends the stream, and checks that at least this many pods were requested, and that all were placed.
 func (s *PodStream) ExpectAllPlaced(minPods int) {
 	GinkgoHelper()
 	s.stop()

@@ -1,8 +1,8 @@
-// Package webhookprobe is the operator's webhook as the API server sees it: which CA it trusts, which certificate each replica shows, how
-// often it went on without an answer, and whether pods are placed while certificates change.
+// Package webhookprobe observes the operator's webhook as the API server sees it: which CA the API server trusts, which certificate each
+// replica presents, how often the API server continued without an answer, and whether pods are placed while certificates change.
 //
-// It is for suites, while Ginkgo runs them, on our own cluster, where this machine reaches pods. It only reads and sends dry runs: no pod
-// is created, and of workloads only one that is paused. Only ExtendTimeout changes what is installed.
+// It is for Ginkgo suites on our own cluster, where this machine reaches pods. It only reads and sends dry runs: it creates no pods, and
+// only a paused workload. Only ExtendTimeout changes the installation.
 package webhookprobe
 
 import (
@@ -33,7 +33,7 @@ import (
 // webhookServerName is how the API server calls the webhook.
 const webhookServerName = "swarm-operator-webhook." + testcluster.SystemNamespace + ".svc"
 
-// A Webhook is that of the operator which is installed in a cluster.
+// A Webhook is the webhook of the operator that is installed in a cluster.
 type Webhook struct{ testcluster.Cluster }
 
 // ConnectOwn returns the webhook of our own cluster, once the operator is ready there. Other clusters are skipped.
@@ -45,7 +45,7 @@ func ConnectOwn(ctx context.Context) Webhook {
 	return webhook
 }
 
-// Configuration is by which the API server comes to ask.
+// Configuration returns the webhook's configuration.
 func (g Webhook) Configuration(ctx context.Context) (*admissionv1.MutatingWebhookConfiguration, error) {
 	found := &admissionv1.MutatingWebhookConfiguration{}
 	return found, g.API.Get(ctx, client.ObjectKey{Name: webhookconfig.ConfigurationName}, found)
@@ -68,8 +68,8 @@ func (g Webhook) TrustedCA(ctx context.Context) ([]byte, error) {
 // extendedTimeoutSeconds is how long the API server waits for the webhook after ExtendTimeout.
 const extendedTimeoutSeconds = 10
 
-// ExtendTimeout has the API server wait longer for the webhook of spread, until the spec or its container ends. What is installed
-// allows 2 s, which compilers beside a suite can use up; a certificate that is not trusted is refused at once.
+// ExtendTimeout makes the API server wait longer for the spread webhook, until the spec or its container ends. The installation allows 2 s,
+// which compilers that run beside a suite can use up. An untrusted certificate is still refused at once.
 func (g Webhook) ExtendTimeout(ctx context.Context) {
 	GinkgoHelper()
 	found, err := g.Configuration(ctx)
@@ -82,7 +82,7 @@ func (g Webhook) ExtendTimeout(ctx context.Context) {
 	}
 }
 
-// setTimeout changes only the timeout: the rest belongs to the operator and to the installation.
+// setTimeout changes only the timeout: the operator and the installation own the other fields.
 func (g Webhook) setTimeout(ctx context.Context, seconds int32) {
 	GinkgoHelper()
 	found, err := g.Configuration(ctx)
@@ -91,7 +91,7 @@ func (g Webhook) setTimeout(ctx context.Context, seconds int32) {
 	Expect(g.API.Patch(ctx, found, client.RawPatch(types.StrategicMergePatchType, change))).To(Succeed())
 }
 
-// ReplicaAddresses are where the webhook of each replica listens.
+// ReplicaAddresses returns the addresses at which the webhook of each replica listens.
 func (g Webhook) ReplicaAddresses(ctx context.Context) (addresses []string) {
 	GinkgoHelper()
 	found, err := g.OperatorPods(ctx)
@@ -102,7 +102,8 @@ func (g Webhook) ReplicaAddresses(ctx context.Context) (addresses []string) {
 	return addresses
 }
 
-// ServedCertificate is the certificate that is shown behind a door, and an error if a client that trusts these CAs would not take it.
+// ServedCertificate returns the certificate that is served at an address, and an error if a client that trusts these CAs would not accept
+// it.
 func ServedCertificate(ctx context.Context, door string, bundle []byte) (*x509.Certificate, error) {
 	dialer := &tls.Dialer{Config: &tls.Config{MinVersion: tls.VersionTLS13, InsecureSkipVerify: true}} //nolint:gosec // it is looked at below
 	connection, err := dialer.DialContext(ctx, "tcp", door)
@@ -119,7 +120,7 @@ func ServedCertificate(ctx context.Context, door string, bundle []byte) (*x509.C
 
 var failOpenMetric = regexp.MustCompile(`(?m)^apiserver_admission_webhook_fail_open_count\{name="spread\.swarm\.io",.*\} (\S+)$`)
 
-// FailOpenCount is how often the API server went on without an answer, by its own count.
+// FailOpenCount returns how often the API server continued without an answer, according to its own metric.
 func (g Webhook) FailOpenCount(ctx context.Context) (count float64) {
 	GinkgoHelper()
 	text, err := g.Clientset.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)

@@ -13,7 +13,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
-// CoveredDeployment is a Deployment in a namespace of the spec's own, which the API server asks about already. It is paused.
+// CoveredDeployment creates a paused Deployment in the spec's own namespace, and waits until the webhook is called for it.
 func (g Webhook) CoveredDeployment(ctx context.Context, prefix string) *appsv1.Deployment {
 	GinkgoHelper()
 	made := newSpreadDeployment(g.CreateNamespace(ctx, prefix))
@@ -22,7 +22,7 @@ func (g Webhook) CoveredDeployment(ctx context.Context, prefix string) *appsv1.D
 	return made
 }
 
-// newSpreadDeployment is a Deployment that is spread, half of it on spot nodes. Its pods do nothing, within the restricted standard.
+// newSpreadDeployment returns a Deployment that is spread, half of it on spot nodes. Its pods do nothing, and meet the restricted standard.
 func newSpreadDeployment(namespace string) *appsv1.Deployment {
 	labels := map[string]string{"app": "web"}
 	return &appsv1.Deployment{

@@ -120,7 +120,9 @@ func (f *failOpen) Handle(ctx context.Context, request admission.Request) admiss
 	switch {
 	case err != nil:
 		response, result = admission.Allowed(""), outcomeFailed
-		f.logLimiter.Do(func() { log.FromContext(ctx).Error(err, "a pod passes without a place, as others may have before") })
+		f.logLimiter.Do(func() {
+			log.FromContext(ctx).Error(err, "admitted a pod without a placement, possibly not the first one")
+		})
 	case len(response.Patches) > 0:
 		result = outcomePlaced
 	}

@@ -198,8 +198,8 @@ func TestOnlyPlacementIsPatched(t *testing.T) {
 	}
 }
 
-// A failure that is the same for every pod of a cluster is logged only occasionally, and a hanging asker times out before the API
-// server does.
+// A failure that is the same for every pod of a cluster is logged only occasionally, and a hanging placer times out before the API server
+// does.
 func TestFailuresAreLoggedRarely(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lines := 0
@@ -235,7 +235,7 @@ func TestLogLinesOfRequestsAreShort(t *testing.T) {
 	request := creation(t, build.Pod("", "abc", nil))
 	request.UID = types.UID(strings.Repeat("u", 1<<20))
 	webhook.Handle(t.Context(), request)
-	if len(line) > 4<<10 || !strings.Contains(line, "passes without a place") {
+	if len(line) > 4<<10 || !strings.Contains(line, "admitted a pod without a placement") {
 		t.Errorf("the line has %d bytes: %.300s", len(line), line)
 	}
 }

@@ -69,7 +69,7 @@ func sleep(ctx context.Context, _ io.Writer, arguments []string) error {
 	return nil
 }
 
-// journal leaves a trace that outlives the container, so that a test can tell who ran when, from the runner's own word.
+// journal appends lines to a file that outlives the container, so that a test can see what ran when.
 func journal(ctx context.Context, _ io.Writer, arguments []string) error {
 	rest, err := parse(newFlags("journal"), arguments, 1, 1)
 	if err != nil {

@@ -1,8 +1,8 @@
-// Command probe is the program inside test pods: one static binary that serves, reads, writes, waits and looks names up,
-// so that tests need no foreign image. Each command says on standard output what it found and nothing else; what went
-// wrong goes to standard error. Exit status: 0 done, 1 the thing asked for failed, 2 the command line was wrong.
+// Command probe is the program inside test pods: one static binary that serves, reads, writes, waits and resolves names, so that tests need
+// no third-party image. Each command prints only its result to standard output, and errors to standard error. The exit status is 0 for
+// success, 1 for a failure, and 2 for a wrong command line.
 //
-// It is for tests only: `serve` hands out any file of its container.
+// It is for tests only: `serve` serves any file of its container.
 package main
 
 import (
@@ -27,7 +27,7 @@ type command struct {
 	run   func(ctx context.Context, out io.Writer, arguments []string) error
 }
 
-// errUsage marks a wrong command line, as opposed to a right one that failed.
+// errUsage marks a wrong command line, as opposed to a command that failed.
 var errUsage = errors.New("wrong usage")
 
 func commands() map[string]command {
@@ -95,7 +95,7 @@ func printUsage(w io.Writer) {
 	}
 }
 
-// parse reads the flags and insists on the number of arguments that follow them (most < 0: no limit).
+// parse parses the flags and checks the number of arguments that follow them (most < 0: no limit).
 func parse(flags *flag.FlagSet, arguments []string, minArguments, maxArguments int) ([]string, error) {
 	flags.SetOutput(io.Discard)
 	if err := flags.Parse(arguments); err != nil {

@@ -70,7 +70,7 @@ func answerFile(w http.ResponseWriter, request *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	_, _ = w.Write(content) // an error means that the client is gone
+	_, _ = w.Write(content) // an error means that the client has disconnected
 }
 
 func fetch(ctx context.Context, out io.Writer, arguments []string) error {

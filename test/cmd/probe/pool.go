@@ -12,10 +12,10 @@ import (
 	"github.com/swarm-io/swarm-operator/worker"
 )
 
-// stuckPrefix begins the names of jobs that do not stop when they are told to.
+// stuckPrefix is the prefix of the names of jobs that do not stop when they are asked to.
 const stuckPrefix = "stuck"
 
-// runPoolWorker is a worker of a pool whose jobs consist in being there.
+// runPoolWorker runs a pool worker whose jobs do nothing.
 func runPoolWorker(ctx context.Context, _ io.Writer, arguments []string) error {
 	if _, err := parse(newFlags("stand"), arguments, 0, 0); err != nil {
 		return err
@@ -39,7 +39,7 @@ func (stuckHandler) Stop(_ context.Context, job string) error {
 	return nil
 }
 
-// serveAnswer says the same to everybody, which may be a lie.
+// serveAnswer always gives the same answer, which may be wrong.
 func serveAnswer(ctx context.Context, _ io.Writer, arguments []string) error {
 	flags := newFlags("answer")
 	port := flags.Int("port", 9090, "port to listen on")

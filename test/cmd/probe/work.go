@@ -16,16 +16,16 @@ type taskOrder struct {
 	Milliseconds       int    `json:"milliseconds"`
 	Exit               int    `json:"exit"`
 	SucceedFromAttempt int    `json:"untilAttempt"` // exit 75 before this attempt
-	FastFromAttempt    int    `json:"quickFrom"`    // from this attempt on work takes no time
-	Output             int    `json:"output"`       // bytes of a result that is only long
+	FastFromAttempt    int    `json:"quickFrom"`    // from this attempt on the work takes no time
+	Output             int    `json:"output"`       // size in bytes of a meaningless result
 	Message            string `json:"say"`          // on standard error
 	Progress           []int  `json:"progress"`     // percentages to report at the beginning, instead of the real ones
 }
 
-// aliveInterval is how often work says that it is alive.
+// aliveInterval is how often work records that it is alive.
 const aliveInterval = 20 * time.Millisecond
 
-// ending is a failure with an exit status of its own.
+// ending is a failure with its own exit status.
 type ending struct {
 	status int
 	text   string
@@ -33,8 +33,8 @@ type ending struct {
 
 func (e ending) Error() string { return e.text }
 
-// work is the code of an agent. It testifies to a file of the agent's own, at start, every 20 ms and at the end, so that a test can
-// tell from what really ran, rather than from what anybody believed, whether two attempts overlapped.
+// work is the code of an agent. It appends to a file of the agent at the start, every 20 ms and at the end, so that a test can see from
+// what really ran whether two attempts overlapped.
 func work(ctx context.Context, out io.Writer, arguments []string) error {
 	if _, err := parse(newFlags("work"), arguments, 0, 0); err != nil {
 		return err
@@ -56,7 +56,7 @@ func work(ctx context.Context, out io.Writer, arguments []string) error {
 	return order.finish(out)
 }
 
-// runFor lasts as long as it was told, and says how far it is.
+// runFor runs for the requested time, and reports its progress.
 func runFor(ctx context.Context, log *attemptLog, order taskOrder) {
 	progress, err := os.OpenFile(os.Getenv("SWARM_PROGRESS"), os.O_WRONLY|os.O_APPEND, 0)
 	if err == nil {
@@ -102,13 +102,13 @@ func (o taskOrder) finish(out io.Writer) error {
 		"attempt": os.Getenv("SWARM_ATTEMPT")})
 }
 
-// An attemptLog is a line-by-line account of one attempt.
+// An attemptLog records one attempt line by line.
 type attemptLog struct{ *os.File }
 
 func openAttemptLog() (*attemptLog, error) {
 	file, err := os.OpenFile(filepath.Join(os.Getenv("SWARM_STATE"), "work.jsonl"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
-		return nil, fmt.Errorf("open testimony: %w", err)
+		return nil, fmt.Errorf("open log of attempt: %w", err)
 	}
 	made := &attemptLog{file}
 	made.record("start")

@@ -64,7 +64,7 @@ func certified(gates ...string) {
 	})
 }
 
-// expectRenewalWithoutDowntime proves that certificates can change while pods are made.
+// expectRenewalWithoutDowntime checks that certificates can change while pods are created.
 func expectRenewalWithoutDowntime(ctx context.Context, change func()) {
 	GinkgoHelper()
 	at, failOpenCount := webhook.ReplicaAddresses(ctx), webhook.FailOpenCount(ctx)

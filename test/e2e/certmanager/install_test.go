@@ -17,7 +17,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
-// installKinds has the cluster serve cert-manager's kinds from its module, until the suite ends.
+// installKinds installs cert-manager's CRDs from its module until the suite ends.
 func installKinds(ctx context.Context) {
 	GinkgoHelper()
 	folder, err := exec.CommandContext(ctx, "go", "-C", testcluster.FromRoot("test", "certmanager"), "list", "-m", "-f", "{{.Dir}}",
@@ -29,7 +29,7 @@ func installKinds(ctx context.Context) {
 	testcluster.MustKubectl(ctx, "wait", "--for=condition=Established", "--filename", kinds)
 }
 
-// start runs cert-manager with these feature gates until the specs that need it are over.
+// start runs cert-manager with these feature gates until the specs that need it have ended.
 func start(gates ...string) {
 	GinkgoHelper()
 	session, err := gexec.Start(exec.Command(testcluster.FromRoot("bin", "cert-manager"), gates...), GinkgoWriter, GinkgoWriter)
@@ -37,7 +37,7 @@ func start(gates ...string) {
 	DeferCleanup(func(ctx SpecContext) { Eventually(session.Terminate()).WithContext(ctx).Should(gexec.Exit(0)) })
 }
 
-// install adds the component to what is installed. Afterwards the operator has its own certificate again.
+// install adds the component to the installation. Afterwards the operator has its own certificate again.
 func install(ctx context.Context) {
 	GinkgoHelper()
 	DeferCleanup(restore)
@@ -48,7 +48,7 @@ func install(ctx context.Context) {
 	Expect(changes(ctx)-before).To(BeNumerically("<", 10), "no replica overwrites cert-manager, not even an earlier leader")
 }
 
-// changes is how often the configuration of the webhook has become another.
+// changes returns how often the configuration of the webhook has changed.
 func changes(ctx context.Context) int64 {
 	GinkgoHelper()
 	found, err := webhook.Configuration(ctx)
@@ -56,7 +56,7 @@ func changes(ctx context.Context) int64 {
 	return found.Generation
 }
 
-// restore leaves what make install has left.
+// restore restores the state after make install.
 func restore(ctx SpecContext) {
 	testcluster.MustKubectl(ctx, "apply", "--server-side", "--kustomize", testcluster.FromRoot("bin", "install"))
 	testcluster.MustKubectl(ctx, "delete", "--filename", testcluster.FromRoot("deploy", "kustomize", "components", "cert-manager",

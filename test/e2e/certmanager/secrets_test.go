@@ -19,11 +19,11 @@ import (
 
 // Certificates and their Secrets have the same names.
 const (
-	servingCertificate = "swarm-operator-webhook" // what replicas show
+	servingCertificate = "swarm-operator-webhook" // served by replicas
 	signing            = "swarm-operator-webhook-ca"
 )
 
-// readSecret is what cert-manager has put into the Secret of a Certificate, which has its name.
+// readSecret reads the Secret of a Certificate, which has the same name.
 func readSecret(ctx context.Context, name string) (leaf *x509.Certificate, signer []byte) {
 	GinkgoHelper()
 	secret := &corev1.Secret{}
@@ -33,7 +33,7 @@ func readSecret(ctx context.Context, name string) (leaf *x509.Certificate, signe
 	return found[0], secret.Data["ca.crt"]
 }
 
-// renew does what `cmctl renew` does, and waits until there is another certificate.
+// renew does what `cmctl renew` does, and waits until there is a new certificate.
 func renew(ctx context.Context, name string) {
 	GinkgoHelper()
 	before, _ := readSecret(ctx, name)
@@ -56,7 +56,7 @@ func awaitTrusted(ctx context.Context) {
 	}).WithContext(ctx).Should(Succeed())
 }
 
-// awaitServed waits until every replica shows what is in the Secret, and the API server would take it.
+// awaitServed waits until every replica serves the certificate in the Secret, and the API server would accept it.
 func awaitServed(ctx context.Context, addresses []string) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
@@ -71,8 +71,7 @@ func awaitServed(ctx context.Context, addresses []string) {
 	}).WithContext(ctx).Should(Succeed())
 }
 
-// refreshSecretVolumes has kubelets look at the operator's pods, and so at their Secrets, now: by themselves they do within a minute or
-// two.
+// refreshSecretVolumes makes kubelets sync the operator's pods, and so their Secrets, now: by themselves they take a minute or two.
 func refreshSecretVolumes(ctx context.Context) {
 	GinkgoHelper()
 	pods, err := webhook.OperatorPods(ctx)

@@ -1,8 +1,8 @@
-// Package certmanager proves that deploy/kustomize/components/cert-manager works with a real cert-manager: the operator in the cluster
-// shows the certificate that cert-manager has made, cert-manager alone keeps caBundle, and no pod goes without its place while it renews.
+// Package certmanager tests deploy/kustomize/components/cert-manager with a real cert-manager: the operator in the cluster serves the
+// certificate that cert-manager has issued, only cert-manager writes caBundle, and every pod is placed during renewals.
 //
-// cert-manager is test/certmanager, which runs on this machine. The suite changes how the operator is installed, and leaves it as `make
-// install` does; so it is only for our own cluster (DEVCLUSTER_DATA), and skipped elsewhere.
+// cert-manager is test/certmanager, which runs on this machine. The suite changes the installation of the operator, and restores it as
+// `make install` does. So it runs only on our own cluster (DEVCLUSTER_DATA), and is skipped elsewhere.
 package certmanager
 
 import (
@@ -17,7 +17,7 @@ import (
 
 const (
 	timeout = time.Minute
-	// quietPeriod is how long something is watched that must not change.
+	// quietPeriod is how long the suite watches something that must not change.
 	quietPeriod = 5 * time.Second
 )
 

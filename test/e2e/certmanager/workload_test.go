@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// coveredDeployment is a Deployment in a namespace of the spec's own, which the API server asks about already. It is paused.
+// coveredDeployment creates a paused Deployment in the spec's own namespace, and waits until the webhook is called for it.
 func coveredDeployment(ctx context.Context) *appsv1.Deployment {
 	GinkgoHelper()
 	return webhook.CoveredDeployment(ctx, "swarm-e2e-certmanager-")

@@ -40,14 +40,14 @@ var _ = Describe("The operator's ports", func() {
 	})
 })
 
-// serviceAccount makes one and returns a token of it.
+// serviceAccount creates a service account and returns a token for it.
 func serviceAccount(ctx context.Context, namespace, name string) string {
 	GinkgoHelper()
 	return testcluster.NewToken(ctx, api, namespace, name)
 }
 
-// allowMetrics binds a service account to the role that is installed for it, and waits until that is known: the operator remembers a
-// refusal for half a minute.
+// allowMetrics binds a service account to the installed role, and waits until that is effective: the operator caches a refusal for half a
+// minute.
 func allowMetrics(ctx context.Context, namespace, name string) {
 	GinkgoHelper()
 	binding := &rbacv1.ClusterRoleBinding{

@@ -34,7 +34,7 @@ var _ = Describe("The operator's service account", func() {
 	})
 })
 
-// rights are what the operator may do in a namespace, beyond what every service account may, as `kubectl auth can-i --list` has it.
+// rights returns what the operator may do in a namespace, beyond what every service account may, according to `kubectl auth can-i --list`.
 func rights(ctx context.Context, where string) []deploy.Right {
 	GinkgoHelper()
 	everybody := listRights(ctx, where, "any-account")

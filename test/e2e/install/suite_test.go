@@ -1,8 +1,8 @@
-// Package install proves what `make install` leaves in a cluster: an operator of two replicas that needs no more rights than it declares,
-// fits into a restricted namespace, leads, answers probes and shows its metrics to users who may see them.
+// Package install tests what `make install` installs in a cluster: an operator with two replicas that needs no more rights than it
+// declares, runs in a restricted namespace, leads, answers probes and serves its metrics to authorized users.
 //
-// It takes any cluster that KUBECONFIG names, if the operator is installed there, and changes nothing about it. Everything it creates is in
-// a namespace of the spec's own and goes with it.
+// It runs on any cluster that KUBECONFIG names, if the operator is installed there, and does not change the installation. Everything it
+// creates is in the spec's own namespace, which is deleted.
 package install
 
 import (

@@ -19,7 +19,7 @@ const (
 	spaceLabel = "swarm.io/e2e"
 )
 
-// A workload is what a pod runs, where, and with what at hand. It is within the restricted standard.
+// A workload is what a pod runs, and on which node, with which volumes. It meets the restricted standard.
 type workload struct {
 	spec   corev1.PodSpec
 	claims []corev1.PersistentVolumeClaim
@@ -54,7 +54,7 @@ func container(arguments []string) corev1.Container {
 	}
 }
 
-// httpServer answers HTTP, and is Ready when it does.
+// httpServer serves HTTP, and is Ready when it does.
 func httpServer() *workload {
 	w := probe("serve")
 	w.spec.Containers[0].ReadinessProbe = &corev1.Probe{
@@ -64,10 +64,10 @@ func httpServer() *workload {
 	return w
 }
 
-// idler waits for others to run commands in it.
+// idler does nothing: specs run commands in it.
 func idler() *workload { return probe("sleep") }
 
-// onNode lets the scheduler choose no other node.
+// onNode requires the node.
 func (w *workload) onNode(node string) *workload {
 	w.spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
 		RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{nodeNameTerm(node)}},
@@ -75,7 +75,7 @@ func (w *workload) onNode(node string) *workload {
 	return w
 }
 
-// preferring has the scheduler choose another node only if it must.
+// preferring prefers the node.
 func (w *workload) preferring(node string) *workload {
 	w.spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
 		PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{Weight: 100, Preference: nodeNameTerm(node)}},
@@ -95,7 +95,7 @@ func (w *workload) mounting(name string, source corev1.VolumeSource) *workload {
 	return w.seeing(name)
 }
 
-// claiming gives each pod of a StatefulSet a volume of its own at /<name>, of the cluster's default storage class.
+// claiming gives each pod of a StatefulSet its own volume at /<name>, with the cluster's default storage class.
 func (w *workload) claiming(name string) *workload {
 	w.claims = append(w.claims, corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Name: name},

@@ -15,7 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// kubectl runs the real program, as a user would, and returns what it printed.
+// kubectl runs the real program, as a user would, and returns its output.
 func kubectl(ctx context.Context, arguments ...string) (string, error) {
 	return run(ctx, "kubectl", arguments...)
 }
@@ -30,18 +30,18 @@ func fetchFrom(ctx context.Context, pod *corev1.Pod, url string) (string, error)
 	return execProbe(ctx, pod, "get", "--timeout", "2s", url)
 }
 
-// addresses are what a name means to a pod.
+// addresses returns the addresses to which a name resolves in a pod.
 func addresses(ctx context.Context, pod *corev1.Pod, name string) ([]string, error) {
 	found, err := execProbe(ctx, pod, "lookup", "--timeout", "2s", name)
 	return strings.Fields(found), err
 }
 
-// content is what a pod reads in a file.
+// content returns the content of a file in a pod.
 func content(ctx context.Context, pod *corev1.Pod, path string) (string, error) {
 	return execProbe(ctx, pod, "cat", path)
 }
 
-// devcluster runs the program that made our own cluster.
+// devcluster runs the program that created our own cluster.
 func devcluster(ctx context.Context, arguments ...string) (string, error) {
 	program := os.Getenv("DEVCLUSTER")
 	if program == "" {
@@ -54,7 +54,7 @@ func devcluster(ctx context.Context, arguments ...string) (string, error) {
 	return run(ctx, absolute, append(arguments, "--data", ownCluster())...)
 }
 
-// ownCluster is the data folder of a cluster whose components we may kill.
+// ownCluster returns the data folder of a cluster whose components we may kill.
 func ownCluster() string { return os.Getenv("DEVCLUSTER_DATA") }
 
 func skipUnlessOwnCluster() {
@@ -63,7 +63,7 @@ func skipUnlessOwnCluster() {
 	}
 }
 
-// run returns what a program printed, without the last line's end, also when it failed.
+// run returns the output of a program without the last newline, also when it failed.
 func run(ctx context.Context, program string, arguments ...string) (string, error) {
 	ctx, stop := context.WithTimeout(ctx, 2*timeout)
 	defer stop()
@@ -77,7 +77,7 @@ func run(ctx context.Context, program string, arguments ...string) (string, erro
 	return strings.TrimSuffix(out.String(), "\n"), err
 }
 
-// exitCode is a program's own word on how it ended.
+// exitCode returns the exit code of a program.
 func exitCode(err error) int {
 	ended, ok := errors.AsType[*exec.ExitError](err)
 	Expect(ok).To(BeTrue(), "the program ran and failed: %v", err)

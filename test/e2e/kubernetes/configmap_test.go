@@ -15,14 +15,14 @@ import (
 )
 
 var _ = Describe("A mounted ConfigMap that changes", func() {
-	// Worker pools rest on this: the kubelet looks at a pod's files when it looks at the pod, which an annotation makes it do at
-	// once. Otherwise it looks 60 to 90 s after the last time, which test/e2e/pool measures while its specs run.
+	// Worker pools rely on this: the kubelet updates a pod's files when it syncs the pod, which a changed annotation triggers at once.
+	// Otherwise it syncs 60 to 90 s after the last time, which test/e2e/pool measures while its specs run.
 	It("is seen by a nudged pod at once", func(ctx SpecContext) {
 		config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "config"}, Data: map[string]string{"version": "old"}}
 		create(ctx, config, reader().pod("nudged"))
 		nudged := awaitReady(ctx, "nudged")
 
-		// The kubelet looks at a pod several times while it starts. From this round on nothing is due for a minute.
+		// The kubelet syncs a pod several times while it starts. From this round on no sync is due for a minute.
 		change(ctx, config, "settled")
 		nudge(ctx, nudged, "1")
 		Eventually(version).WithContext(ctx).WithArguments(nudged).Should(Equal("settled"))
@@ -34,17 +34,17 @@ var _ = Describe("A mounted ConfigMap that changes", func() {
 	})
 })
 
-// nudgeTimeout is so short that only the nudge can have brought what is seen by then.
+// nudgeTimeout is so short that only the nudge can have caused an update by then.
 const nudgeTimeout = 30 * time.Second
 
-// change writes a new version and gives the time of it.
+// change writes a new version and returns the time.
 func change(ctx context.Context, config *corev1.ConfigMap, version string) time.Time {
 	config.Data["version"] = version
 	ExpectWithOffset(1, api.Update(ctx, config)).To(Succeed())
 	return time.Now()
 }
 
-// reader is on the second node, so that a spec that hurts the first has no part in the measurement.
+// reader is on the second node, so that specs that break the first one do not affect the measurement.
 func reader() *workload {
 	return idler().onNode(nodes[1]).mounting("config", corev1.VolumeSource{
 		ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "config"}},

@@ -43,7 +43,7 @@ func disruptionBudget(app string, least int32) *policyv1.PodDisruptionBudget {
 	}
 }
 
-// allowedDisruptions is -1 until the budget has been reckoned with: the API refuses every eviction until then.
+// allowedDisruptions returns -1 until the controller has processed the budget: the API refuses every eviction until then.
 func allowedDisruptions(ctx context.Context, budget *policyv1.PodDisruptionBudget) (int32, error) {
 	stored, err := fetch(ctx, budget)
 	if err != nil || stored.Status.ObservedGeneration < stored.Generation {

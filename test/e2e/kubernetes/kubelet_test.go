@@ -40,7 +40,7 @@ var _ = Describe("A killed kubelet", Serial, func() {
 
 func containerOf(pod *corev1.Pod) string { return pod.Status.ContainerStatuses[0].ContainerID }
 
-// restartComponent leaves a kubelet behind for the next spec, whatever became of this one.
+// restartComponent restarts the kubelet for the next spec, even if this one failed.
 func restartComponent(ctx SpecContext, component string) {
 	if now, err := state(ctx, component); err == nil && now == "running" {
 		return

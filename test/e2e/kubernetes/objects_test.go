@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// create makes objects in the spec's namespace.
+// create creates objects in the spec's namespace.
 func create(ctx context.Context, objects ...client.Object) {
 	for _, object := range objects {
 		object.SetNamespace(namespace)
@@ -23,7 +23,7 @@ func fetch[Object client.Object](ctx context.Context, object Object) (Object, er
 	return fresh, api.Get(ctx, client.ObjectKeyFromObject(object), fresh)
 }
 
-// startPod makes a pod and waits until it is Ready.
+// startPod creates a pod and waits until it is Ready.
 func startPod(ctx context.Context, pod *corev1.Pod) *corev1.Pod {
 	create(ctx, pod)
 	return awaitReady(ctx, pod.Name)
@@ -42,7 +42,7 @@ func awaitReady(ctx context.Context, name string) *corev1.Pod {
 	return pod
 }
 
-// servingPods are the pods of an app that are Ready and here to stay.
+// servingPods returns the pods of an app that are Ready and not terminating.
 func servingPods(ctx context.Context, app string) ([]corev1.Pod, error) {
 	list := &corev1.PodList{}
 	if err := api.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{appLabel: app}); err != nil {

@@ -28,7 +28,7 @@ var _ = Describe("A StatefulSet", func() {
 	})
 })
 
-// awaitSuccessor waits for a pod that has the name of another, and is not that one.
+// awaitSuccessor waits for the next pod with the name of another.
 func awaitSuccessor(ctx context.Context, former *corev1.Pod) *corev1.Pod {
 	Eventually(func(ctx context.Context) (types.UID, error) {
 		pod, err := fetch(ctx, former)

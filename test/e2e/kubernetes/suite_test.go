@@ -1,10 +1,9 @@
-// Package kubernetes proves that a cluster is Kubernetes, as far as Swarm Operator leans on it: volumes, names, Services,
+// Package kubernetes tests that a cluster has the features of Kubernetes that Swarm Operator relies on: volumes, DNS names, Services,
 // ConfigMaps, evictions, tokens, rights, and nodes that are drained or lose their kubelet.
 //
-// It takes any cluster that KUBECONFIG names, if two of its nodes run pods and have, or can pull, the image PROBE_IMAGE.
-// Each spec works in a namespace of its own that is deleted afterwards. Specs that need more than an API, such as a
-// kubelet to kill, run only on our own cluster (DEVCLUSTER_DATA) and are skipped elsewhere. Specs that take a node away
-// from the others are Serial.
+// It runs on any cluster that KUBECONFIG names, if two of its nodes run pods and have, or can pull, the image PROBE_IMAGE. Each spec has
+// its own namespace, which is deleted afterwards. Specs that need more than an API, such as a kubelet to kill, run only on our own cluster
+// (DEVCLUSTER_DATA) and are skipped elsewhere. Specs that make a node unavailable to others are Serial.
 package kubernetes
 
 import (
@@ -30,7 +29,7 @@ const timeout = time.Minute
 var (
 	cluster testcluster.Cluster
 	api     client.Client
-	nodes   []string // two that run pods; specs that hurt a node hurt the first
+	nodes   []string // two that run pods; specs that break a node break the first
 )
 
 // namespace is the running spec's own.

@@ -58,7 +58,7 @@ func claimsOf(token string) tokenClaims {
 	return claims
 }
 
-// review asks the API server what a token is worth to an audience (none: to the API server).
+// review creates a TokenReview of a token for an audience (none: that of the API server).
 func review(ctx context.Context, token string, audiences ...string) (authenticationv1.TokenReviewStatus, error) {
 	asked := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: audiences}}
 	err := api.Create(ctx, asked)

@@ -30,8 +30,8 @@ func alertNames() (names []string) {
 	return names
 }
 
-// requiredSeries are series that the alerts go by, when a pod of a spread workload has been asked for and nothing is wrong. Others count
-// what goes wrong, and first appear then.
+// requiredSeries are the series of the alerts that exist once a pod of a spread workload was requested and nothing is wrong. Others count
+// problems, and appear with the first one.
 var requiredSeries = []string{
 	`leader_election_master_status{name="swarm-operator"}`,
 	`controller_runtime_reconcile_total{job="swarm-operator-metrics",controller!=""}`,
@@ -49,14 +49,14 @@ var requiredSeries = []string{
 	`swarm_task_wait_seconds_bucket{le!=""}`,
 }
 
-// webhookFailureCounts are what the API server counts for the alerts about webhooks that are down.
+// webhookFailureCounts are the counters of the API server for the alerts about webhooks that are down.
 var webhookFailureCounts = map[string]string{
 	"SwarmPoolWebhookDown":   `sum(apiserver_admission_webhook_rejection_count{name="pods.swarm.io",rejection_code=~"5.."})`,
 	"SwarmSpreadWebhookDown": `sum(apiserver_admission_webhook_fail_open_count{name="spread.swarm.io"})`,
 }
 
-// quietStates are the states of an alert while nothing is wrong. What the API server has counted before this Prometheus came is new for all
-// it knows: for 6 minutes, which is less than these two wait.
+// quietStates are the states of an alert while nothing is wrong. To this Prometheus, earlier counts of the API server look new for 6
+// minutes, which is less than the period of these two alerts.
 func quietStates(alert string) []string {
 	if webhookFailureCounts[alert] != "" {
 		return []string{"inactive", "pending"}

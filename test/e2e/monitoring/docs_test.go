@@ -32,7 +32,7 @@ func applyDocs(ctx context.Context) {
 	}
 }
 
-// runDocCommand runs a command that makes something, which goes when the suite ends.
+// runDocCommand runs a command that creates an object, and deletes the object when the suite ends.
 func runDocCommand(ctx context.Context, arguments []string) {
 	GinkgoHelper()
 	verb := slices.Index(arguments, "create")

@@ -30,7 +30,7 @@ const (
 	config              = "/etc/prometheus/config_out/prometheus.env.yaml"
 )
 
-// installKinds has the cluster serve the kinds of the Prometheus Operator, as it prints them itself, until the suite ends.
+// installKinds installs the CRDs of the Prometheus Operator, which it prints itself, until the suite ends.
 func installKinds(ctx context.Context) {
 	GinkgoHelper()
 	text, err := exec.CommandContext(ctx, testcluster.FromRoot("bin", "prometheus-operator"), "crds").Output()
@@ -53,7 +53,7 @@ func startOperator() {
 	DeferCleanup(func(ctx SpecContext) { Eventually(session.Terminate()).WithContext(ctx).Should(gexec.Exit(0)) })
 }
 
-// installPrometheus asks for a Prometheus, until the suite ends.
+// installPrometheus creates a Prometheus object until the suite ends.
 func installPrometheus(ctx context.Context) {
 	GinkgoHelper()
 	wanted := filepath.Join("testdata", "prometheus.yaml")
@@ -63,13 +63,13 @@ func installPrometheus(ctx context.Context) {
 	testcluster.MustKubectl(ctx, "apply", "--server-side", "--filename", wanted)
 }
 
-// A containerSpec is what the Prometheus Operator has the kubelet start: the arguments of the program, and the files that it finds.
+// A containerSpec is what the Prometheus Operator makes the kubelet start: the arguments of the program, and its files.
 type containerSpec struct {
 	arguments []string
 	files     map[string][]byte // by path
 }
 
-// readContainerSpec reads the current order.
+// readContainerSpec reads the current spec.
 func readContainerSpec(ctx context.Context) (containerSpec, error) {
 	statefulSet := &appsv1.StatefulSet{}
 	if err := webhook.API.Get(ctx, client.ObjectKey{Namespace: monitoringNamespace, Name: account}, statefulSet); err != nil {
@@ -95,7 +95,7 @@ func readContainerSpec(ctx context.Context) (containerSpec, error) {
 	return spec, err
 }
 
-// content is what a volume holds: that of Secrets or of a ConfigMap. Others are empty when a pod starts.
+// content returns the content of a volume from Secrets or a ConfigMap. Other volumes are empty when a pod starts.
 func content(ctx context.Context, volume corev1.Volume) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	switch {
@@ -133,7 +133,7 @@ func secretData(ctx context.Context, name string) (map[string][]byte, error) {
 	return secret.Data, err
 }
 
-// mount puts the content of volumes where the container wants it.
+// mount writes the content of volumes to where the container mounts them.
 func (o containerSpec) mount(mounts []corev1.VolumeMount, volumes map[string]map[string][]byte) {
 	for _, mount := range mounts {
 		if mount.SubPath != "" {
@@ -156,7 +156,7 @@ func expandConfig(packed []byte) ([]byte, error) {
 	return []byte(strings.NewReplacer("$(POD_NAME)", account+"-0", "$(SHARD)", "0").Replace(string(text))), err
 }
 
-// rules are the files of alerts in the order.
+// rules returns the rule files of the spec.
 func (o containerSpec) rules() (texts []string) {
 	for path, text := range o.files {
 		if strings.HasPrefix(path, "/etc/prometheus/rules/") {

@@ -28,7 +28,7 @@ import (
 // credentials is where a pod finds the credentials of its service account.
 const credentials = "/var/run/secrets/kubernetes.io/serviceaccount/"
 
-// A prometheus is one that runs on this machine.
+// A prometheus is a Prometheus that runs on this machine.
 type prometheus struct {
 	address string
 	session *gexec.Session
@@ -113,7 +113,7 @@ func (p prometheus) targets(ctx context.Context, namespace string) (targets []ta
 	return targets, err
 }
 
-// An alert is one that Prometheus has loaded, with what it is about while it is there.
+// An alert is a loaded alert of Prometheus, with its active instances.
 type alert struct {
 	Name, State, Health, LastError string
 	Alerts                         []struct{ Annotations map[string]string }
@@ -148,7 +148,7 @@ func (p prometheus) number(ctx context.Context, expression string) (float64, err
 	return strconv.ParseFloat(answer.Result[0].Value[1].(string), 64)
 }
 
-// get reads something from the HTTP API.
+// get sends a request to the HTTP API.
 func (p prometheus) get(ctx context.Context, path string, parameters url.Values, into any) error {
 	where := url.URL{Scheme: "http", Host: p.address, Path: "/api/v1/" + path, RawQuery: parameters.Encode()}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, where.String(), nil)

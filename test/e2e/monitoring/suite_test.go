@@ -1,11 +1,10 @@
-// Package monitoring proves that deploy/kustomize/components/monitoring works with the real Prometheus Operator and a real Prometheus,
-// added as in docs/how-to/alerts.md: both replicas are scraped with a certificate that is verified and a token that is good for that alone,
-// all alerts are loaded, none fires while nothing is wrong, and those about the operator and its webhooks fire and resolve with their
-// causes.
+// Package monitoring tests deploy/kustomize/components/monitoring with the real Prometheus Operator and a real Prometheus, added as in
+// docs/how-to/alerts.md: both replicas are scraped with a verified certificate and a token that is valid only for that, all alerts are
+// loaded, none fires while nothing is wrong, and those about the operator and its webhooks fire and resolve with their causes.
 //
 // Both programs are tools of test/alerts and run on this machine, Prometheus with the files and the arguments that the Prometheus Operator
-// has made for its pod. NetworkPolicies are not proven: this machine is no pod. The suite takes replicas of the operator away and brings
-// them back; so it is only for our own cluster (DEVCLUSTER_DATA), and skipped elsewhere.
+// has made for its pod. NetworkPolicies are not tested, because this machine is not a pod. The suite scales the operator down and up again.
+// So it runs only on our own cluster (DEVCLUSTER_DATA), and is skipped elsewhere.
 package monitoring
 
 import (
@@ -20,7 +19,7 @@ import (
 
 const (
 	timeout = time.Minute
-	// quietPeriod is how long something is watched that must not change.
+	// quietPeriod is how long the suite watches something that must not change.
 	quietPeriod = 5 * time.Second
 )
 

@@ -24,10 +24,10 @@ import (
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
 )
 
-// crewAgent is the one of fakeagents.
+// crewAgent is the agent of the swarm crew.
 const crewAgent = "crew-worker-0"
 
-// A link is where a tenant's operator listens, as seen from here.
+// A link is the address of a tenant's operator, as seen from this machine.
 type link struct {
 	address, name string
 	authority     *x509.CertPool
@@ -35,7 +35,7 @@ type link struct {
 
 var local = regexp.MustCompile(`Forwarding from (127\.0\.0\.1:\d+)`)
 
-// link leads to any replica: one that does not lead knows agents as well, and sends them on.
+// link connects to any replica: one that does not lead authenticates agents as well, and redirects them.
 func (t tenant) link(ctx context.Context) link {
 	GinkgoHelper()
 	session, err := gexec.Start(exec.Command("kubectl", "port-forward", "--as", t.user(), "--namespace", t.namespace,
@@ -50,7 +50,7 @@ func (t tenant) link(ctx context.Context) link {
 	return made
 }
 
-// sayHello sends Hello with the token of the agent in a namespace, and returns why that was not enough.
+// sayHello sends Hello with the token of the agent in a namespace, and returns why it was refused.
 func (l link) sayHello(ctx context.Context, ns string) error {
 	GinkgoHelper()
 	secure := credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS13, RootCAs: l.authority, ServerName: l.name})
@@ -72,7 +72,7 @@ func (l link) sayHello(ctx context.Context, ns string) error {
 	return err
 }
 
-// token is one as the kubelet puts it into the agent's pod.
+// token returns a token like the one that the kubelet mounts into the agent's pod.
 func token(ctx context.Context, ns string) string {
 	GinkgoHelper()
 	pod := &corev1.Pod{}

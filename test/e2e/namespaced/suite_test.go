@@ -1,8 +1,7 @@
-// Package namespaced proves the operator for one namespace, end to end: an admin of that namespace, without any other rights, installs it
-// from deploy/kustomize/envs/namespaced, beside the cluster-wide operator that `make install` has left, which is configured to ignore the
-// namespace.
+// Package namespaced tests the operator for one namespace, end to end: an admin of that namespace, without any other rights, installs it
+// from deploy/kustomize/envs/namespaced, beside the cluster-wide operator of `make install`, which is configured to ignore the namespace.
 //
-// It takes any cluster that KUBECONFIG names, if the operator is installed there and its nodes have, or can pull, PROBE_IMAGE. The images
+// It runs on any cluster that KUBECONFIG names, if the operator is installed there and its nodes have, or can pull, PROBE_IMAGE. The images
 // are those of that installation. When the suite ends, the cluster-wide operator covers the namespace again.
 package namespaced
 
@@ -30,7 +29,7 @@ import (
 const (
 	// system is where the operator of the whole cluster lives.
 	system = testcluster.SystemNamespace
-	// ownOperatorLabel is the label of namespaces that have an operator of their own, as docs/how-to/install.md has it.
+	// ownOperatorLabel is the label of namespaces that have their own operator, as in docs/how-to/install.md.
 	ownOperatorLabel = "swarm.io/own-operator"
 )
 
@@ -51,7 +50,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	excludeFromClusterOperator(ctx)
 })
 
-// excludeFromClusterOperator has the operator of the whole cluster leave alone what has one of its own, until the suite ends.
+// excludeFromClusterOperator makes the operator of the whole cluster ignore namespaces that have their own, until the suite ends.
 func excludeFromClusterOperator(ctx context.Context) {
 	GinkgoHelper()
 	const key = "SWARM_CONTROLLER_NAMESPACE_SELECTOR"
@@ -105,7 +104,7 @@ func (t tenant) kubectl(ctx context.Context, arguments ...string) string {
 	return testcluster.MustKubectl(ctx, append([]string{"--as", t.user(), "--namespace", t.namespace}, arguments...)...)
 }
 
-// overlay is all that a tenant writes: the namespace, and where images are.
+// overlay is what a tenant writes: the namespace, and the images.
 func (t tenant) overlay(ctx context.Context) string {
 	GinkgoHelper()
 	installed, err := cluster.OperatorDeployment(ctx)

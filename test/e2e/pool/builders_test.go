@@ -34,7 +34,7 @@ func current[T client.Object](ctx context.Context, object T) T {
 	return object
 }
 
-// restricted is a pod of one container that the restricted standard lets in. All write to the journal as the same user.
+// restricted returns a pod with one container that meets the restricted standard. All pods write to the journal as the same user.
 func restricted(container corev1.Container, volumes ...corev1.Volume) corev1.PodSpec {
 	container.SecurityContext = &corev1.SecurityContext{
 		AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true),
@@ -55,7 +55,7 @@ func claimVolume(claim string) corev1.Volume {
 		VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}}
 }
 
-// idleContainer is the container of a worker that takes jobs and runs nothing.
+// idleContainer is the container of a worker that accepts jobs and runs nothing.
 func idleContainer() corev1.Container {
 	return corev1.Container{Image: workerImage(), Args: []string{"hold"}}
 }
@@ -65,7 +65,7 @@ func stuckContainer() corev1.Container {
 	return corev1.Container{Image: testcluster.ProbeImage(), Args: []string{"stand"}}
 }
 
-// lyingContainer is the container of a worker that always gives the same answer.
+// lyingContainer is the container of a worker that always reports the same status.
 func lyingContainer(said string) corev1.Container {
 	return corev1.Container{Image: testcluster.ProbeImage(), Args: []string{"answer", said}}
 }

@@ -25,7 +25,7 @@ const (
 	readerPort    = "8080"
 )
 
-// A testEnvironment is a namespace with a journal that all its workers write to, a pod that reads it, and a record of what was seen there.
+// A testEnvironment is a namespace with a journal that all its workers write to, a pod that reads it, and a recorder.
 type testEnvironment struct {
 	namespace string
 	recorder  *recorder
@@ -51,7 +51,7 @@ func open(ctx context.Context) *testEnvironment {
 	return env
 }
 
-// A journalEntry is one of the journal that the workers of a stage share.
+// A journalEntry is a line of the journal that the workers of an environment share.
 type journalEntry struct {
 	Time    time.Time `json:"time"`
 	Event   string    `json:"event"` // boot, start, stop, acknowledge
@@ -104,13 +104,13 @@ type workerStatus struct {
 	Config  int64  `json:"config"`
 }
 
-// fetchStatus asks a worker as the operator does.
+// fetchStatus queries a worker as the operator does.
 func (s *testEnvironment) fetchStatus(ctx context.Context, pod string) (said workerStatus, err error) {
 	err = s.fetch(ctx, pod, "internal/version", &said)
 	return said, err
 }
 
-// health is how a worker finds itself.
+// health returns the health that a worker reports.
 type health struct {
 	Status  string `json:"status"`
 	Problem string `json:"problem"`

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// An ownershipCheck goes through a journal line by line, and knows after each which worker holds what.
+// An ownershipCheck reads a journal line by line, and knows after each line which worker holds which jobs.
 type ownershipCheck struct {
 	recorder       *recorder
 	holderByJob    map[string]journalEntry    // of jobs: the line by which each was started
@@ -43,7 +43,7 @@ func checkOwnership(seen *recorder, lines []journalEntry, forced ...types.UID) *
 	return r
 }
 
-// onBoot: what a pod has held has ended with its process.
+// onBoot: the jobs of a pod have ended with its previous process.
 func (r *ownershipCheck) onBoot(said journalEntry) {
 	for job, holder := range r.holderByJob {
 		if holder.PodUID == said.PodUID {
@@ -67,7 +67,7 @@ func (r *ownershipCheck) onStart(entry journalEntry) {
 	r.holderByJob[entry.Job] = entry
 }
 
-// onStop: a pod that was gone has nothing to stop, since its processes end before it does.
+// onStop: a pod that is gone has nothing to stop, since its processes end before it does.
 func (r *ownershipCheck) onStop(entry journalEntry) {
 	if r.deadPods[entry.PodUID][entry.Job] && !r.forced[entry.PodUID] {
 		r.broken = append(r.broken, fmt.Sprintf("a pod that was gone still ran: %s", entry))

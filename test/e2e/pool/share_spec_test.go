@@ -103,7 +103,7 @@ var _ = Describe("A pool of streams", func() {
 		edit(ctx, pool, func(p *v1alpha1.WorkerPool) { p.Spec.Jobs = append(p.Spec.Jobs, v1alpha1.Job{Name: "another"}) })
 		more := awaitSettled(ctx, pool, 3, 10)
 		Expect(expectUntouched(ctx, before, more)).To(Equal(1))
-		Expect(more.Version).To(Equal(before.Version+1), "nothing had to be taken away from anybody")
+		Expect(more.Version).To(Equal(before.Version+1), "no worker had to give up a job")
 
 		edit(ctx, pool, func(p *v1alpha1.WorkerPool) { p.Spec.Jobs = p.Spec.Jobs[:9] })
 		less := awaitSettled(ctx, pool, 3, 9)
@@ -115,8 +115,8 @@ var _ = Describe("A pool of streams", func() {
 	})
 })
 
-// keepAsking keeps asking the workers of a StatefulSet what they have loaded, until it is stopped. Their answers must match
-// their journals, and must never go back.
+// keepAsking queries the workers of a StatefulSet repeatedly for what they have loaded, until it is stopped. The answers must match the
+// journals, and versions must never decrease.
 func keepAsking(ctx context.Context, workload string) (stop func(context.Context)) {
 	askCtx, end := context.WithCancel(ctx)
 	var group sync.WaitGroup
@@ -135,7 +135,7 @@ func keepAsking(ctx context.Context, workload string) (stop func(context.Context
 	}
 }
 
-// round asks all existing workers at once. Workers that cannot answer are asked in the next round.
+// round queries all existing workers at once. Workers that cannot answer are queried in the next round.
 func round(ctx context.Context, workload string) []workerStatus {
 	ctx, stop := context.WithTimeout(ctx, quietPeriod)
 	defer stop()

@@ -18,7 +18,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
-// A poolSnapshot is a pool at rest.
+// A poolSnapshot is the state of a converged pool.
 type poolSnapshot struct {
 	file
 	uids                 map[string]types.UID // of its pods, by name
@@ -50,7 +50,7 @@ func awaitSettled(ctx context.Context, pool *v1alpha1.WorkerPool, workers, jobs 
 	return snapshot
 }
 
-// takeSnapshot is what there is now.
+// takeSnapshot returns the current state.
 func takeSnapshot(ctx context.Context, g Gomega, pool *v1alpha1.WorkerPool) poolSnapshot {
 	config := &corev1.ConfigMap{}
 	g.Expect(api.Get(ctx, client.ObjectKey{Namespace: pool.Namespace, Name: pool.ConfigName()}, config)).To(Succeed())
@@ -65,7 +65,7 @@ func takeSnapshot(ctx context.Context, g Gomega, pool *v1alpha1.WorkerPool) pool
 	return snapshot
 }
 
-// expectRunning checks that exactly what is published runs, and where it should, by the word of the workers. It counts the jobs.
+// expectRunning checks with the workers that exactly the published jobs run, each on its worker. It counts the jobs.
 func expectRunning(ctx context.Context, g Gomega, pool *v1alpha1.WorkerPool, snapshot poolSnapshot) int {
 	running, err := env.running(ctx)
 	g.Expect(err).NotTo(HaveOccurred())
@@ -116,7 +116,7 @@ func expectUntouched(ctx context.Context, before, after poolSnapshot) (changed i
 	return changed
 }
 
-// countMoved counts the jobs that have changed hands.
+// countMoved counts the jobs that have moved to another worker.
 func countMoved(before, after poolSnapshot) (count int) {
 	owners := after.owners()
 	for job, owner := range before.owners() {

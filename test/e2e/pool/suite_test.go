@@ -1,11 +1,10 @@
-// Package pool proves worker pools end to end: the operator in the cluster as `make install` leaves it, workers on real nodes in
-// namespaces that enforce the restricted standard, and faults that are real: processes killed, cgroups frozen, pods deleted by force, the
-// API server restarted. What counts is what workers have written down themselves, in one file that all of them append to, so that the
-// order of its lines is the order of what has happened.
+// Package pool tests worker pools end to end: the operator as `make install` installs it, workers on real nodes in namespaces that enforce
+// the restricted standard, and real faults: killed processes, frozen cgroups, pods deleted by force, a restarted API server. The suite
+// judges by what workers record themselves, in one file that all of them append to, so that the order of its lines is the order of events.
 //
-// It takes any cluster that KUBECONFIG names, if the operator is installed there, its nodes have, or can pull, WORKER_IMAGE and
-// PROBE_IMAGE, and its storage class gives volumes that pods on several nodes may write to. Specs that hurt processes run only on our own
-// cluster (DEVCLUSTER_DATA) and are skipped elsewhere.
+// It runs on any cluster that KUBECONFIG names, if the operator is installed there, its nodes have, or can pull, WORKER_IMAGE and
+// PROBE_IMAGE, and its storage class gives volumes that pods on several nodes may write to. Specs that kill or freeze processes run only on
+// our own cluster (DEVCLUSTER_DATA) and are skipped elsewhere.
 package pool
 
 import (
@@ -32,7 +31,7 @@ var kubectl = testcluster.Kubectl
 var (
 	cluster testcluster.Cluster
 	api     client.Client
-	core    kubernetes.Interface // for what the other client cannot do: watches that go on, and answers of pods
+	core    kubernetes.Interface // for long watches and for requests to pods, which the other client does not support
 )
 
 // env is the running spec's own namespace.

@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// quick is what a kubelet needs for a file when it looks at the pod anyway.
+	// quick is how long a kubelet takes to update a file when it syncs the pod anyway.
 	quick = 5 * time.Second
-	// longest is what it may need otherwise: it looks once in 60 to 90 s.
+	// longest is how long it may take otherwise: it syncs every 60 to 90 s.
 	longest = 120 * time.Second
 )
 
@@ -24,7 +24,7 @@ var unnudged struct {
 	took  chan time.Duration
 }
 
-// sampleUnnudged gives a worker lists by hand, without a nudge.
+// sampleUnnudged writes lists of a worker by hand, without a nudge.
 func sampleUnnudged(ctx context.Context) {
 	GinkgoHelper()
 	unnudged.stage, unnudged.took = open(ctx), make(chan time.Duration, 1)
@@ -36,7 +36,7 @@ func sampleUnnudged(ctx context.Context) {
 	Eventually(unnudged.stage.fetchStatus).WithContext(ctx).WithArguments("untold").Should(HaveField("Version", BeEquivalentTo(1)))
 	go func() {
 		defer close(unnudged.took)
-		// The kubelet looks at a pod several times while it starts. The first list that is not brought by that counts.
+		// The kubelet syncs a pod several times while it starts. The first list after that counts.
 		for version := int64(2); ; version++ {
 			took, err := unnudgedDelivery(config, version)
 			if err != nil {
@@ -51,13 +51,13 @@ func sampleUnnudged(ctx context.Context) {
 	}()
 }
 
-// unnudgedDelivery is how long a list takes to reach its worker without a nudge.
+// unnudgedDelivery returns how long a list takes to reach its worker without a nudge.
 func unnudgedDelivery(config *corev1.ConfigMap, version int64) (time.Duration, error) {
 	ctx, stop := context.WithTimeout(context.Background(), longest)
 	defer stop()
-	config.Data, config.ResourceVersion = versionAnnotations(version), "" // whatever has become of the last try
+	config.Data, config.ResourceVersion = versionAnnotations(version), "" // even if the last try failed
 	began := time.Now()
-	for err := api.Update(ctx, config); err != nil; err = api.Update(ctx, config) { // the API server may be away
+	for err := api.Update(ctx, config); err != nil; err = api.Update(ctx, config) { // the API server may be unavailable
 		if ctx.Err() != nil {
 			return 0, err
 		}

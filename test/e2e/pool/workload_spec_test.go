@@ -17,7 +17,7 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// quietPeriod is how long something is watched that must not change.
+// quietPeriod is how long the suite watches something that must not change.
 const quietPeriod = time.Second
 
 var _ = Describe("A workload", func() {
@@ -46,7 +46,7 @@ var _ = Describe("A workload", func() {
 		Expect(kubectl(ctx, "label", "--namespace", env.namespace, "sts/swarm-worker", v1alpha1.LabelPool+"-")).To(ContainSubstring("unlabeled"))
 		Eventually(api.Get).WithContext(ctx).WithArguments(client.ObjectKeyFromObject(pool), pool).Should(Satisfy(apierrors.IsNotFound))
 		config := current(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: env.namespace, Name: "swarm-worker-config"}})
-		Expect(parseConfig(config).text).To(Equal(after.text), "it stays as it is")
+		Expect(parseConfig(config).text).To(Equal(after.text), "it is unchanged")
 		Eventually(kubectl).WithContext(ctx).WithArguments("get", "events", "--namespace", env.namespace, "--field-selector",
 			"reason=PoolRemoved,involvedObject.kind=StatefulSet").
 			Should(ContainSubstring("swarm-worker-config"))

@@ -23,7 +23,7 @@ const remainingOverlap = 5 * time.Second
 
 var _ = Describe("Certificates, while ten pods a second are made", Serial, func() {
 	var (
-		at      []string // the doors of both replicas
+		at      []string // the addresses of both replicas
 		pods    *webhookprobe.PodStream
 		ignores float64
 	)
@@ -99,8 +99,8 @@ func awaitAuthority(ctx context.Context, old *x509.Certificate, bundle func() ([
 	return time.Now()
 }
 
-// awaitQuiet waits until the pods of specs before this one are gone: a machine that is busy with them keeps the API server waiting, and
-// these specs are about certificates.
+// awaitQuiet waits until the pods of earlier specs are gone: a machine that is busy with them delays the API server, and these specs test
+// certificates.
 func awaitQuiet(ctx context.Context) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {

@@ -40,7 +40,7 @@ var _ = Describe("A workload that is spread", func() {
 		}
 	})
 
-	It("is what examples/spread says, as it is applied", func(ctx SpecContext) {
+	It("is what examples/spread says, when it is applied", func(ctx SpecContext) {
 		awaitCovered(ctx) // store.yaml is moved at night only: a pod from the moment before the API server asks would stay until then
 		mustKubectl(ctx, "apply", "--namespace", namespace, "--filename", writeExample())
 		awaitBalanced(ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web"}}, 4, 6)

@@ -79,7 +79,7 @@ func serving(ctx context.Context, labels client.MatchingLabels) (split string, a
 	return distribution(counts[onDemand], counts[spot]), len(podList), err
 }
 
-// awaitSplit waits until this many pods serve on nodes of each class and no other is left.
+// awaitSplit waits until this many pods are available on nodes of each class, and no others are left.
 func awaitSplit(ctx context.Context, labels client.MatchingLabels, onDemand, spot int) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {

@@ -1,10 +1,10 @@
-// Package spread proves on real nodes that workloads are split between spot and on-demand: the operator in the cluster as `make install`
-// leaves it, asked by the API server through its Service, pods that real kubelets run, and faults that are real: no operator at all, its
-// leader killed, a node drained, certificates renewed while pods are made.
+// Package spread tests on real nodes that workloads are split between spot and on-demand nodes: the operator as `make install` installs it,
+// called by the API server through its Service, pods that real kubelets run, and real faults: no operator at all, a killed leader, a
+// drained node, certificates renewed while pods are created.
 //
-// It takes any cluster that KUBECONFIG names, if the operator is installed there with its standard configuration, if there are a node
-// labelled karpenter.sh/capacity-type=spot, just one, and others that are not, and if they have, or can pull, PROBE_IMAGE. Specs that hurt
-// processes run only on our own cluster (DEVCLUSTER_DATA) and are skipped elsewhere.
+// It runs on any cluster that KUBECONFIG names, if the operator is installed there with its default configuration, exactly one node has the
+// label karpenter.sh/capacity-type=spot, and the nodes have, or can pull, PROBE_IMAGE. Specs that kill processes run only on our own
+// cluster (DEVCLUSTER_DATA) and are skipped elsewhere.
 package spread
 
 import (
@@ -22,7 +22,7 @@ import (
 const (
 	// timeout is for a busy machine, and for moves that come in steps with pauses between them.
 	timeout = 90 * time.Second
-	// quietPeriod is how long something is watched that must not change.
+	// quietPeriod is how long the suite watches something that must not change.
 	quietPeriod = 2 * time.Second
 )
 

@@ -32,7 +32,7 @@ func annotationKey(annotation v1alpha1.SpreadAnnotation) string {
 	return annotation.Key(v1alpha1.Prefix)
 }
 
-// spreadMeta is a workload's name and its wish: a floor, and a share in percent.
+// spreadMeta returns a workload's name and its settings: a minimum of on-demand replicas, and a share in percent.
 func spreadMeta(name string, floor, share int) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: namespace, Name: name, Annotations: map[string]string{
 		annotationKey(v1alpha1.SpreadMode): v1alpha1.SpreadEnabled, annotationKey(v1alpha1.SpreadMinOnDemand): strconv.Itoa(floor),
@@ -79,7 +79,7 @@ func scale(ctx context.Context, workload client.Object, size int) {
 	patch(ctx, workload, map[string]any{"spec": map[string]any{"replicas": size}})
 }
 
-// awaitCovered adds the namespace to those that the API server asks about, from the first pod of a spec on, by a workload without pods.
+// awaitCovered adds the namespace to those for which the webhook is called, with a workload without pods, before the first pod of a spec.
 func awaitCovered(ctx context.Context) {
 	GinkgoHelper()
 	cover := pausedDeployment("cover")
@@ -87,7 +87,7 @@ func awaitCovered(ctx context.Context) {
 	Eventually(webhook.AdmitsPlaced).WithContext(ctx).WithArguments(cover).Should(BeTrue())
 }
 
-// pausedDeployment is a Deployment that wants ten pods and makes none.
+// pausedDeployment returns a Deployment with ten replicas that creates no pods.
 func pausedDeployment(name string) *appsv1.Deployment {
 	made := deployment(spreadMeta(name, 2, 60), 10)
 	made.Spec.Paused = true

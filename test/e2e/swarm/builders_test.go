@@ -20,7 +20,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
-// newSwarm is a swarm of workers that testify to a volume of their own.
+// newSwarm returns a swarm of workers that record what they do on their own volumes.
 func newSwarm(name string, agents, slots int32) *v1alpha1.Swarm {
 	return &v1alpha1.Swarm{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
@@ -57,7 +57,7 @@ func orderLasting(length time.Duration) taskOrder {
 	return taskOrder{Milliseconds: int(length.Milliseconds())}
 }
 
-// endlessOrder lasts until something happens to it; the next attempt takes no time.
+// endlessOrder is a payload whose first attempt runs until it is ended; the next attempt takes no time.
 func endlessOrder() taskOrder {
 	return taskOrder{Milliseconds: int(10 * time.Minute / time.Millisecond), FastFromAttempt: 2}
 }
@@ -126,7 +126,7 @@ func awaitRunning(ctx context.Context, name string) v1alpha1.AssignedAgent {
 	return taskNamed(ctx, name).Status.AssignedAgents[0]
 }
 
-// awaitAssigned waits until a task was given out. A short one may be done before the first look.
+// awaitAssigned waits until a task was assigned. A short one may have finished before the first check.
 func awaitAssigned(ctx context.Context, name string) {
 	GinkgoHelper()
 	Eventually(phaseOf(ctx, name)).WithContext(ctx).Should(BeElementOf(v1alpha1.TaskRunning, v1alpha1.TaskCompleted))

@@ -17,7 +17,7 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// A journalEntry is one of an agent's journal (event, uid, epoch, outcome) or of its code's testimony (event, key, pid).
+// A journalEntry is a line of an agent's journal (event, uid, epoch, outcome) or of its code's log (event, key, pid).
 type journalEntry struct {
 	Time    time.Time `json:"time"`
 	Event   string    `json:"event"`
@@ -41,7 +41,7 @@ func (r run) String() string {
 	return fmt.Sprintf("%s on %s from %s to %s", r.task, r.agent, r.start.Format("05.000"), r.end.Format("05.000"))
 }
 
-// A freeze is when an agent was frozen: what it wrote down when it woke is no proof that it worked in between.
+// A freeze is when an agent was frozen: what it recorded after it woke does not prove that it worked in between.
 type freeze struct {
 	agent      string
 	start, end time.Time
@@ -75,7 +75,7 @@ func read(ctx context.Context, agent, file string) []journalEntry {
 	Eventually(func() (err error) {
 		text, err = kubectl(ctx, "exec", "--namespace", namespace, agent, "--container", "agent", "--", "/probe", "cat", "/var/lib/swarm/"+file)
 		if err != nil && strings.Contains(err.Error(), "no such file") {
-			text, err = "", nil // it never had anything to do
+			text, err = "", nil // it never had an attempt
 		}
 		return err
 	}).WithContext(ctx).Should(Succeed())
@@ -90,7 +90,7 @@ func read(ctx context.Context, agent, file string) []journalEntry {
 	return lines
 }
 
-// processRuns are what really worked, by task in the order of their beginning.
+// processRuns returns the processes that really worked, by task and start.
 func (w journals) processRuns(freezes ...freeze) map[string][]*run {
 	type process struct {
 		key, agent string
@@ -118,8 +118,8 @@ func wokeFromFreeze(said journalEntry, r *run, except []freeze) bool {
 	})
 }
 
-// expectExactlyOnce checks what the promise is about: no two attempts of a task ran at the same time, epochs only grew, and the result
-// that was taken is that of an attempt which its agent saw succeed.
+// expectExactlyOnce checks the promise: no two attempts at a task ran at the same time, epochs only grew, and the accepted result is that
+// of an attempt that its agent saw succeed.
 func expectExactlyOnce(ctx context.Context, swarm string, tasks []string, except ...freeze) {
 	GinkgoHelper()
 	journals := readJournals(ctx, swarm)

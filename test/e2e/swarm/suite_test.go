@@ -1,9 +1,9 @@
-// Package swarm proves swarms end to end: the operator in the cluster as `make install` leaves it, two replicas, agents on real nodes
-// in namespaces that enforce the restricted standard, and faults that are real: processes killed, cgroups frozen, the API server
-// restarted. What counts is what agents and their code have written down themselves, not the status.
+// Package swarm tests swarms end to end: two replicas of the operator as `make install` installs it, agents on real nodes in namespaces
+// that enforce the restricted standard, and real faults: killed processes, frozen cgroups, a restarted API server. The suite judges by what
+// agents and their code record themselves, not by the status.
 //
-// It takes any cluster that KUBECONFIG names, if the operator is installed there and its nodes have, or can pull, PROBE_IMAGE. Specs
-// that kill or freeze processes run only on our own cluster (DEVCLUSTER_DATA) and are skipped elsewhere.
+// It runs on any cluster that KUBECONFIG names, if the operator is installed there and its nodes have, or can pull, PROBE_IMAGE. Specs that
+// kill or freeze processes run only on our own cluster (DEVCLUSTER_DATA) and are skipped elsewhere.
 package swarm
 
 import (

@@ -233,7 +233,7 @@ var _ = Describe("kubectl swarm", func() {
 		Entry("no such file", 1, "pools --kubeconfig /nowhere", "check --context and --kubeconfig"),
 		Entry("no such command", 2, "pool2", `there is no command "pool2": see kubectl swarm --help`),
 		Entry("no such flag", 2, "pools --every", "unknown flag: --every: see kubectl swarm pools --help"),
-		Entry("no such form", 2, "jobs cameras -o table", "it is none of wide, name, json, yaml"),
+		Entry("no such form", 2, "jobs cameras -o table", "must be one of wide, name, json, yaml"),
 		Entry("no pool", 2, "history pool", "name a pool: see kubectl swarm history pool --help"),
 	)
 

@@ -1,5 +1,5 @@
-// Package cli proves `kubectl swarm` as a program on a real API server: its output and its exit code, on objects that are made by hand in
-// the state in which the operator leaves them. No operator runs.
+// Package cli tests `kubectl swarm` as a program on a real API server: its output and exit code, with objects in the state in which the
+// operator would leave them. No operator runs.
 package cli
 
 import (
@@ -42,7 +42,7 @@ func newNamespace(ctx context.Context) string {
 	return testcluster.NewNamespace(ctx, api, "swarm-cli-", nil)
 }
 
-// commandResult is how the program ended, and its output.
+// commandResult is the exit code and the output of the program.
 type commandResult struct {
 	code        int
 	out, stderr string

@@ -24,11 +24,11 @@ var _ = Describe("kubectl swarm unstick", func() {
 		Eventually(isHeldBySwarm).WithContext(ctx).WithArguments(whole).Should(BeTrue())
 
 		Expect(runCommandIn(ns, "unstick", "research", "--dry-run").out).To(Equal("swarm.swarm.io/research in namespace " + ns +
-			" would be let go\n"))
+			" would be released\n"))
 		Expect(api.Get(ctx, client.ObjectKeyFromObject(swarm), swarm)).To(Succeed())
 		Expect(swarm.Finalizers).To(ConsistOf(v1alpha1.Finalizer))
 
-		Expect(runCommandIn(ns, "unstick", "research")).To(Equal(commandResult{0, "swarm.swarm.io/research in namespace " + ns + " let go\n",
+		Expect(runCommandIn(ns, "unstick", "research")).To(Equal(commandResult{0, "swarm.swarm.io/research in namespace " + ns + " released\n",
 			""}))
 		Eventually(isDeleted).WithContext(ctx).WithArguments(whole).Should(BeTrue())
 	})

@@ -21,7 +21,7 @@ var _ = Describe("An operator that is killed right after a write", func() {
 	})
 })
 
-// test plays the scenario undisturbed, and then with each write in turn as the last of an operator.
+// test runs the scenario undisturbed, and then with the operator killed after each write in turn.
 func (s scenario) test(ctx SpecContext) {
 	began := time.Now()
 	undisturbed, err := s.runOnce(ctx, nil, nil)
@@ -52,7 +52,7 @@ func (s scenario) crashPoints(writes []crashPoint) []crashPoint {
 // An outcome sums up runs.
 type outcome struct {
 	crashPoints []crashPoint // after which an operator was killed
-	missed      []crashPoint // which their runs did not come to
+	missed      []crashPoint // which their runs did not reach
 	slowest     *run
 	problems    []string
 }
@@ -62,7 +62,7 @@ func (o outcome) String() string {
 		len(o.crashPoints), o.slowest.duration.Seconds(), o.slowest.proxy.crashPoints, len(o.missed), o.missed)
 }
 
-// addRun takes in a run.
+// addRun adds a run.
 func (o *outcome) addRun(r *run, err error) {
 	_, reached := r.proxy.recordedWrites()
 	for _, fatal := range r.proxy.crashPoints {
@@ -80,7 +80,7 @@ func (o *outcome) addRun(r *run, err error) {
 	}
 }
 
-// runAll plays a run for each life.
+// runAll runs all runs.
 func (s scenario) runAll(ctx context.Context, undisturbed *run, writes []crashPoint) outcome {
 	var group sync.WaitGroup
 	var mu sync.Mutex
@@ -104,8 +104,8 @@ func (s scenario) runAll(ctx context.Context, undisturbed *run, writes []crashPo
 	return sum
 }
 
-// groupIntoRuns sorts all writes into as few runs as possible: in each run one operator is killed in every stage. What there is after a
-// stage is always compared with the undisturbed run, so that a stage does not depend on kills in the stages before.
+// groupIntoRuns sorts all writes into as few runs as possible: in each run one operator is killed in every stage. The state after each
+// stage is compared with the undisturbed run, so that a stage does not depend on kills in earlier stages.
 func (s scenario) groupIntoRuns(writes []crashPoint) (runs [][]crashPoint) {
 	count := map[string]int{}
 	for _, crashPoints := range writes {

@@ -16,9 +16,9 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
 )
 
-// An operator is the program, started again whenever it was killed.
+// An operator is the program, restarted whenever it was killed.
 type operator struct {
-	namespace string // which it looks after
+	namespace string // in which it works
 	tempDir   string // the namespace that it lives in
 	settings  []string
 	link      string // a port, as the next two are
@@ -38,7 +38,7 @@ type operator struct {
 	done    chan struct{}
 }
 
-// prepare makes an operator that reaches the API server by a proxy, and lives in the namespace that it looks after.
+// prepare returns an operator that reaches the API server through a proxy, and runs in the namespace in which it works.
 func prepare(namespace, proxy string) (*operator, error) {
 	folder, err := os.MkdirTemp("", "crash-")
 	if err != nil {
@@ -68,7 +68,7 @@ func (o *operator) environment() []string {
 		"SWARM_CONTROLLER_NAMESPACE_SELECTOR={matchLabels: {kubernetes.io/metadata.name: "+o.namespace+"}}",
 		"SWARM_CONTROLLER_LEADER_ELECTION_ENABLED=false",
 		"SWARM_CONTROLLER_LEADER_ELECTION_LEASE_DURATION=6s", // after a kill, its successor waits for two thirds of it
-		"SWARM_CONTROLLER_RESYNC_PERIOD=10m",                 // what is missed must not be repaired by chance
+		"SWARM_CONTROLLER_RESYNC_PERIOD=10m",                 // missed events must not be repaired by a resync
 		"SWARM_LINK_AGENT_LEASE=5s",
 		"SWARM_LINK_ADDRESS="+o.address(),
 		"SWARM_LINK_PORT="+o.link,
@@ -133,7 +133,7 @@ func (o *operator) restartWhenKilled() {
 	}
 }
 
-// kill ends the process at once and returns when it is dead.
+// kill kills the process and waits for its end.
 func (o *operator) kill() {
 	o.mu.Lock()
 	o.killed = true
@@ -143,7 +143,7 @@ func (o *operator) kill() {
 	<-ended
 }
 
-// stop ends the operator for good, as Kubernetes would, and returns what was wrong with it.
+// stop stops the operator as Kubernetes would, and returns an error for what went wrong.
 func (o *operator) stop() error {
 	o.mu.Lock()
 	o.stopped = true
@@ -164,7 +164,7 @@ func (o *operator) stop() error {
 	return o.failure
 }
 
-// Write takes the output of all processes, one after the other.
+// Write receives the output of all processes, one after the other.
 func (o *operator) Write(text []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/apiproxy"
 )
 
-// A crashPoint is a write in the life of a swarm or a pool. Counting by stage and by what is written, rather than all writes in a row,
-// finds the same write again in another run, where a status may have been written once more or less often before it.
+// A crashPoint is a write during a scenario. Writes are counted by stage and kind, so that the same write is found again in another run, in
+// which a status may have been written once more or less often before it.
 type crashPoint struct {
 	stage   string
 	request string // as describeWrite names it
@@ -24,10 +24,10 @@ func (p crashPoint) String() string {
 	return fmt.Sprintf("%s (no. %d in stage %q)", p.request, p.nth, p.stage)
 }
 
-// A proxy stands between an operator and the API server, and counts what the operator writes.
+// A proxy is between an operator and the API server, and counts the writes of the operator.
 type proxy struct {
 	address     string
-	victim      func()       // kills the operator, and returns when it is dead
+	victim      func()       // kills the operator and waits for its end
 	crashPoints []crashPoint // the writes after which that is done
 
 	mu                 sync.Mutex
@@ -44,8 +44,8 @@ func listen(ctx context.Context, p *proxy) (err error) {
 	return err
 }
 
-// onResponse is called when the API server has done what it was asked to, and before the operator knows. While the operator is being
-// killed no other answer passes.
+// onResponse is called when the API server has executed a request, and before the operator gets the response. While the operator is being
+// killed, no other response passes.
 func (p *proxy) onResponse(response *http.Response) error {
 	write := describeWrite(response.Request)
 	if write == "" || response.StatusCode >= http.StatusMultipleChoices {
@@ -85,10 +85,10 @@ func (p *proxy) crashesIn(stage string) bool {
 	return slices.ContainsFunc(p.crashPoints, func(fatal crashPoint) bool { return fatal.stage == stage })
 }
 
-// ignoredResources are no state of the cluster's: elections, reviews and news.
+// ignoredResources are not part of the cluster's state: Leases, reviews and events.
 var ignoredResources = []string{"leases", "tokenreviews", "subjectaccessreviews", "events"}
 
-// describeWrite names a write, such as "PATCH swarms/ants/status"; "" when the request is none, or one that does not count.
+// describeWrite returns the name of a write, such as "PATCH swarms/ants/status", or "" if the request is not a write that counts.
 func describeWrite(request *http.Request) string {
 	if !slices.Contains([]string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}, request.Method) ||
 		request.URL.Query().Has("dryRun") {

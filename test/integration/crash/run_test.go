@@ -20,7 +20,7 @@ import (
 // stageTimeout is how long a stage may take: a new leader waits for an agent's lease and a margin at most.
 const stageTimeout = time.Minute
 
-// A scenario is a life, of a swarm or of a pool, from its creation to its end.
+// A scenario is the life of a swarm, a pool or a workload, from its creation to its end.
 type scenario struct {
 	stages            []testStage
 	repeat            map[string]int                                   // how often an operator is killed after each write; default once
@@ -32,7 +32,7 @@ type scenario struct {
 	verify            func(*run) (noted []fmt.Stringer, problem error) // ends it, and returns what it has seen
 }
 
-// A run is one life under an operator of its own.
+// A run is one run of a scenario with its own operator.
 type run struct {
 	scenario
 	namespace string
@@ -44,8 +44,8 @@ type run struct {
 	duration  time.Duration
 }
 
-// runOnce lives through all stages, with the operator killed right after some writes. What there should be after each stage is known from
-// an undisturbed run; in that one it is found out.
+// runOnce runs all stages, with the operator killed right after some writes. The undisturbed run records the expected state after each
+// stage.
 func (s scenario) runOnce(ctx context.Context, crashPoints []crashPoint, undisturbed *run) (played *run, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(len(s.stages))*stageTimeout)
 	defer cancel()
@@ -64,7 +64,7 @@ func (s scenario) runOnce(ctx context.Context, crashPoints []crashPoint, undistu
 	return r, errors.Join(err, r.finish(err))
 }
 
-// start makes a namespace and starts everything in it.
+// start creates a namespace and starts everything in it.
 func (r *run) start(ctx context.Context, fatal []crashPoint) error {
 	r.proxy = &proxy{crashPoints: fatal, victim: func() { r.operator.kill() }}
 	made := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "swarm-crash-"}}
@@ -87,7 +87,7 @@ func (r *run) start(ctx context.Context, fatal []crashPoint) error {
 	return r.operator.start()
 }
 
-// finish stops everything. What pods and the operator have seen counts as well.
+// finish stops everything, and checks what pods and the operator have reported.
 func (r *run) finish(failed error) error {
 	noted, problem := r.verify(r)
 	problem = errors.Join(r.operator.stop(), problem)
@@ -148,7 +148,7 @@ func (r *run) runStage(ctx context.Context, n int, undisturbed *run) error {
 	return err
 }
 
-// awaitSettled waits until nothing has changed for a while: only so can one know what there should be.
+// awaitSettled waits until nothing has changed for a while.
 func (r *run) awaitSettled(ctx context.Context, current state) (state, error) {
 	since := time.Now()
 	err := eventually(ctx, func() error {

@@ -48,7 +48,7 @@ const (
 	movedBackStage = "moved back"
 )
 
-// createSpotNode makes a spot node for the pods of this run. The other nodes of the cluster are on-demand nodes.
+// createSpotNode creates a spot node for the pods of this run. The other nodes of the cluster are on-demand nodes.
 func createSpotNode(ctx context.Context, r *run) error {
 	resources := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("32"), corev1.ResourceMemory: resource.MustParse("256Gi"),
 		corev1.ResourcePods: resource.MustParse("250")}
@@ -62,10 +62,10 @@ func createSpotNode(ctx context.Context, r *run) error {
 	})
 }
 
-// class is the label by which the operator knows the spot node of this run.
+// class is the label by which the operator recognizes the spot node of this run.
 func (r *run) class() string { return "crash.test/" + r.namespace }
 
-// enableWebhook has the operator place pods. It leaves the pods of its own namespace alone, so it gets another one.
+// enableWebhook makes the operator place pods. It ignores pods of its own namespace, so it gets another one.
 func enableWebhook(ctx context.Context, r *run) error {
 	r.operator.tempDir = r.namespace + "-home"
 	port := ports.Free()
@@ -165,8 +165,8 @@ func workloadGone(ctx context.Context, r *run) error {
 	return nil
 }
 
-// verifyEvictions looks whether pods were evicted without need: more often than there are pods, or once more for each operator that was
-// killed, because a pod that is made while there is none goes to any node.
+// verifyEvictions checks that pods were not evicted without need: at most as often as there are pods, and once more for each killed
+// operator, because a pod that is created without an operator goes to any node.
 func verifyEvictions(r *run) (noted []fmt.Stringer, problem error) {
 	for stage, count := range r.evictions() {
 		maxEvictions := replicas
@@ -182,7 +182,7 @@ func verifyEvictions(r *run) (noted []fmt.Stringer, problem error) {
 	return nil, errors.Join(problem, api.Delete(context.Background(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: r.namespace}}))
 }
 
-// unregister removes what an operator has left behind that was killed while it stopped.
+// unregister removes what an operator left behind that was killed while it stopped.
 func unregister(ctx SpecContext) {
 	left := &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: webhookconfig.ConfigurationName}}
 	Expect(client.IgnoreNotFound(api.Delete(ctx, left))).To(Succeed())

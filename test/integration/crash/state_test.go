@@ -24,10 +24,10 @@ type state struct {
 	uids  map[string]types.UID // of what must not be replaced
 }
 
-// String is for comparing.
+// String returns the state for comparisons.
 func (s state) String() string { return strings.Join(s.lines, "\n") }
 
-// replacedObjects names what there is in both states under the same name and is not the same object.
+// replacedObjects returns the names that both states have for different objects.
 func (s state) replacedObjects(before state) []string {
 	var names []string
 	for name, uid := range before.uids {
@@ -62,7 +62,7 @@ func (r *run) observe(ctx context.Context) (state, error) {
 	return result, nil
 }
 
-// normal takes the run's own names out of a text.
+// normal replaces the run's own names in a text.
 func (r *run) normal(text string) string {
 	return strings.NewReplacer(r.namespace, "NAMESPACE", r.operator.address(), "LINK").Replace(text)
 }
@@ -102,7 +102,7 @@ func pointers[T any, P interface {
 	return all
 }
 
-// describe is what matters about an object.
+// describe returns the relevant content of an object.
 func describe(object client.Object) string {
 	parts := []any{"owners", owners(object), "finalizers", object.GetFinalizers(), "leaving", object.GetDeletionTimestamp() != nil}
 	switch object := object.(type) {

@@ -1,9 +1,8 @@
-// Package crash proves that the operator may die anywhere: it is killed right after each single write that it makes, before it receives
-// the answer, and must come to the same end as if nothing had happened.
+// Package crash tests that the operator may crash at any time: it is killed right after each of its writes, before it receives the
+// response, and must reach the same state as without the crash.
 //
-// The operator is the real program, built with the race detector when there is a C compiler. A proxy in this process stands between it and
-// the API server and counts. Pods are on simulated nodes; their agents and workers are real ones (internal/testkit/fakeagents,
-// fakeworkers).
+// The operator is the real program, built with the race detector when there is a C compiler. A proxy in this process is between it and the
+// API server, and counts writes. Pods are on simulated nodes; their agents and workers are real (internal/testkit/fakeagents, fakeworkers).
 package crash
 
 import (
@@ -49,7 +48,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	AddReportEntry("the operator", ReportEntryVisibilityAlways, program+", built in "+time.Since(began).Round(time.Second).String())
 })
 
-// build makes an operator that finds its own data races; without a C compiler it is the ordinary one.
+// build builds an operator with the race detector, or without it if there is no C compiler.
 func build(ctx context.Context) string {
 	if _, err := exec.LookPath("gcc"); err != nil {
 		return testcluster.FromRoot("bin", "swarm-operator")

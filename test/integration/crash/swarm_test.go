@@ -21,7 +21,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
-// A testStage is something that a user does, and how one sees that it is done.
+// A testStage is an action of a user, and the check that it is done.
 type testStage struct {
 	name string
 	act  func(ctx context.Context, r *run) error
@@ -31,8 +31,8 @@ type testStage struct {
 // tasksStage is the stage in which agents have something to do.
 const tasksStage = "3 tasks"
 
-// taskRepetitions is how many times an operator is killed at each write while tasks run: which agent finds its successor first is left to
-// chance, and only one of the ways shows what goes wrong when that gives out work too early.
+// taskRepetitions is how many times an operator is killed at each write while tasks run: it is random which agent finds its successor
+// first, and only one of the orders shows the defect of a leader that assigns work too early.
 const taskRepetitions = 3
 
 // swarms is the life of a swarm.
@@ -58,7 +58,7 @@ func startAgents(ctx context.Context, r *run) (err error) {
 	return err
 }
 
-// stopAgents stops the agents, and returns what was wrong with what they did.
+// stopAgents stops the agents, and returns an error for what they did wrong.
 func stopAgents(r *run) (entries []fmt.Stringer, problem error) {
 	r.agents.Stop()
 	for _, entry := range r.agents.Journal() {
@@ -67,7 +67,7 @@ func stopAgents(r *run) (entries []fmt.Stringer, problem error) {
 	return entries, errors.Join(r.agents.Journal().Verify(), r.verifyResults())
 }
 
-// verifyResults checks that each result that was taken is of an attempt which its agent saw succeed.
+// verifyResults checks that each accepted result is of an attempt that its agent saw succeed.
 func (r *run) verifyResults() error {
 	var problems []error
 	for uid, epoch := range r.finished {
@@ -163,7 +163,7 @@ func tasksCompleted(names ...string) func(context.Context, *run) error {
 	}
 }
 
-// nothingLeft is done when nothing is left but what is the operator's own.
+// nothingLeft is done when only the operator's own objects are left.
 func nothingLeft(ctx context.Context, r *run) error {
 	left, err := r.observe(ctx)
 	if err == nil && len(left.lines) > 0 {

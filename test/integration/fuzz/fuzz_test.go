@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// perRound is how many steps are taken in one namespace before the operator has to come to rest.
+	// perRound is how many steps are taken in one namespace before the operator must become idle.
 	perRound = 150
 	// minAccepted is the share of the objects of each kind that the API server has to accept: otherwise the fuzzer tests the API server alone.
 	minAccepted = 0.25
@@ -58,7 +58,7 @@ var _ = Describe("Random objects", Serial, func() {
 	})
 })
 
-// A tally counts by kind the API server's answers to objects that were to be created.
+// A tally counts the API server's responses to creates, by kind.
 type acceptCounts map[string]*struct{ asked, accepted int }
 
 func (t acceptCounts) count(kind string, err error) {
@@ -125,7 +125,7 @@ func (r round) runStep(ctx context.Context) {
 	GinkgoWriter.Printf("%s step %s: %s\n", time.Now().Format("15:04:05.000"), s, answer)
 }
 
-// create makes an object, or gives the one of its name the same spec.
+// create creates an object, or updates the spec of the existing one.
 func (r round) create(ctx context.Context, s fuzzStep) error {
 	err := cluster.API.Create(ctx, s.toUnstructured(r.namespace))
 	if !apierrors.IsAlreadyExists(err) {

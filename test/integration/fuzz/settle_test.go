@@ -26,19 +26,20 @@ import (
 )
 
 const (
-	// resync is how often the operator looks at everything again.
+	// resync is how often the operator reconciles everything again.
 	resync = 5 * time.Second
-	// quietPeriod is how long nothing is written once the operator has come to rest: everything was looked at twice.
+	// quietPeriod is how long nothing may be written once the operator is idle: everything is reconciled twice in it.
 	quietPeriod = 2*resync + 2*time.Second
-	// settleTimeout is how long it may take to come to rest.
+	// settleTimeout is how long the operator may take to become idle.
 	settleTimeout = 3 * time.Minute
-	// maxRetries is how often one request may be refused within still: the back-off begins at 10 ms and doubles.
+	// maxRetries is how often one request may be refused within quietPeriod: the back-off begins at 10 ms and doubles.
 	maxRetries = 12
-	// maxReconciles is how often one object may be reconciled within still: pools look each second while they wait for answers.
+	// maxReconciles is how often one object may be reconciled within quietPeriod: pools poll each second while they wait for
+	// acknowledgements.
 	maxReconciles = 30
 )
 
-// settleAndCheck waits until the operator has come to rest, looks at what it has made of the objects, and deletes the namespace.
+// settleAndCheck waits until the operator is idle, checks the objects, and deletes the namespace.
 func (r round) settleAndCheck(ctx context.Context) {
 	GinkgoHelper()
 	r.expectQuiet(ctx)
@@ -63,8 +64,8 @@ func remaining(namespace *corev1.Namespace) string {
 	return strings.Join(text, "; ")
 }
 
-// expectQuiet waits until the operator writes nothing about the namespace any more and counts no errors, and shows that it then neither
-// asks again nor looks at an object more often than its back-off and the resync allow.
+// expectQuiet waits until the operator writes nothing about the namespace any more and counts no errors, and checks that it then neither
+// retries nor reconciles an object more often than its back-off and the resync allow.
 func (r round) expectQuiet(ctx context.Context) {
 	GinkgoHelper()
 	began, lastError, failures := time.Now(), time.Now(), -1.0
@@ -89,7 +90,7 @@ func (r round) expectQuiet(ctx context.Context) {
 	AddReportEntry(r.namespace, ReportEntryVisibilityAlways, fmt.Sprintf("at rest after %.0f s", time.Since(began).Seconds()))
 }
 
-// reconciles are how often each controller has looked at each object since then.
+// reconciles returns how often each controller has reconciled each object since then.
 func (o operator) reconciles(since time.Time) map[string]int {
 	count := map[string]int{}
 	for line := range bytes.Lines(o.session.Err.Contents()) {
@@ -185,7 +186,7 @@ func (r round) missingConditions(ctx context.Context) ([]string, error) {
 	return missing, nil
 }
 
-// missingCondition is what an object does not say, "" for nothing.
+// missingCondition returns what an object does not report, "" if nothing is missing.
 func missingCondition(object client.Object) string {
 	generation := object.GetGeneration()
 	if task, isTask := object.(*v1alpha1.Task); isTask {

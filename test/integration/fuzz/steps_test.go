@@ -19,7 +19,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
-// A verb is what is done with an object.
+// A verb is an operation on an object.
 type verb string
 
 const (
@@ -38,7 +38,7 @@ type fuzzStep struct {
 	policy string         // of remove
 }
 
-// A writer writes steps.
+// A writer generates steps.
 type writer struct {
 	rand      *rand.Rand
 	generator *schemafuzz.Generator
@@ -75,7 +75,7 @@ var names = map[string][]string{
 	"Deployment": workloads, "StatefulSet": workloads,
 }
 
-// nextStep writes the next one.
+// nextStep generates the next step.
 func (w *writer) nextStep() fuzzStep {
 	s := fuzzStep{verb: draw(w.rand, []verb{create, create, create, create, create, create, mutate, mutate, annotate, remove}), kind: w.kind()}
 	s.name = draw(w.rand, names[s.kind])
@@ -145,7 +145,7 @@ func (w *writer) mutation(kind string) map[string]any {
 	return map[string]any{"spec": map[string]any{name: w.generator.Value(kind+".spec."+name, fields[name])}}
 }
 
-// annotated are the annotations of ours, and some that only look like them.
+// annotated are our annotations, and some that only look like them.
 var annotated = []string{
 	"paused", "paused", "reconcile-at", "reset", "config-version", "nudge", "fence", "ledger", "checksum", "term", "registered-by", "unknown",
 	"spread", "spot-percentage", "min-on-demand", "pdb-override", "disruption-windows", "desired-distribution", "spread-status",

@@ -1,5 +1,5 @@
-// Package fuzz gives random objects of all kinds to the operator as a program on a real API server, and shows that it neither panics nor
-// loops, that it explains what it cannot do, and that a namespace with all of that can be deleted.
+// Package fuzz creates random objects of all kinds for the operator as a program on a real API server. It checks that the operator neither
+// panics nor loops, that it reports what it cannot do, and that a namespace with these objects can be deleted.
 package fuzz
 
 import (
@@ -41,7 +41,7 @@ func number(variable string, byDefault uint64) uint64 {
 	return value
 }
 
-// An operator is the program, which looks at every namespace with its label.
+// An operator is the program, which works in every namespace with its label.
 type operator struct {
 	session         *gexec.Session
 	label           string
@@ -58,7 +58,7 @@ func start(ctx context.Context) operator {
 		"SWARM_CONTROLLER_NAMESPACE_SELECTOR={matchLabels: {fuzz: "+o.label+"}}", "SWARM_CONTROLLER_RESYNC_PERIOD="+resync.String(),
 		"SWARM_METRICS_SECURE=false", "SWARM_METRICS_PORT="+o.metrics, "SWARM_HEALTH_PORT="+o.health,
 		"SWARM_LOGGING_LEVEL=debug", "SWARM_WEBHOOK_ENABLED=false",
-		// On a busy machine a Lease may be renewed late. An operator that does not renew it in time ends, which is not what is looked for here.
+		// On a busy machine a Lease may be renewed late. An operator that does not renew it in time exits, which is not tested here.
 		"SWARM_CONTROLLER_LEADER_ELECTION_LEASE_DURATION=4m", "SWARM_LINK_AGENT_LEASE=10m")
 	DeferCleanup(func() { o.session.Terminate().Wait(20 * time.Second) })
 	return o

@@ -62,7 +62,7 @@ func template(r *rand.Rand, made any) any {
 	if r.IntN(8) == 0 {
 		merge(base, made.(map[string]any))
 		if metadata, exists := base["metadata"].(map[string]any); exists {
-			delete(metadata, "finalizers") // pods would get them, and it would be up to their owner to remove them
+			delete(metadata, "finalizers") // pods would get them, and their owner would have to remove them
 		}
 		return base
 	}

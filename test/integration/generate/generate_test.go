@@ -1,5 +1,5 @@
-// Package generate tests that what `make generate` makes is up to date. It computes for a while, and so it runs beside the other suites
-// rather than with the unit tests.
+// Package generate tests that the files of `make generate` are up to date. It takes a while, so it runs beside the other suites and not
+// with the unit tests.
 package generate
 
 import (
@@ -29,7 +29,7 @@ var _ = It("[S33/clean-diff] are up to date", func(ctx SpecContext) {
 	files, err := list.Output()
 	Expect(err).NotTo(HaveOccurred())
 	for file := range strings.SplitSeq(string(files), "\x00") {
-		if content, err := os.ReadFile(testcluster.FromRoot(file)); err == nil { // deleted files are not there
+		if content, err := os.ReadFile(testcluster.FromRoot(file)); err == nil { // deleted files do not exist
 			Expect(os.MkdirAll(filepath.Dir(filepath.Join(root, file)), 0o750)).To(Succeed())
 			Expect(os.WriteFile(filepath.Join(root, file), content, 0o600)).To(Succeed())
 		}
@@ -44,7 +44,7 @@ var _ = It("[S33/clean-diff] are up to date", func(ctx SpecContext) {
 	}
 })
 
-// isOfMake reports whether a variable comes from a make above this test.
+// isOfMake reports whether a variable comes from a make that runs this test.
 func isOfMake(variable string) bool {
 	return strings.HasPrefix(variable, "MAKE") || strings.HasPrefix(variable, "MFLAGS")
 }

@@ -16,13 +16,13 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// An attackSpec goes on until its context ends.
+// An attackSpec runs until its context ends.
 type attackSpec struct {
 	run     func(ctx context.Context, s *environment)
 	metrics []attackMetric
 }
 
-// An attackMetric is what an attack has done, and how much of it makes an attack worth the name.
+// An attackMetric counts the actions of an attack, and has the minimum for a meaningful attack.
 type attackMetric struct {
 	name    string
 	count   *atomic.Int64
@@ -34,7 +34,7 @@ var attacks = map[string]attackSpec{
 	"agents": linkMessages, "posts": posts, "connections": connections, "objects": objects, "open connections": {floodOfConnections, nil},
 }
 
-// runUnderAttack does something while others attack, and lets them attack until they have done their least.
+// runUnderAttack runs something during attacks, and waits until each attack has reached its minimum.
 func (s *environment) runUnderAttack(ctx context.Context, something func(), names ...string) {
 	GinkgoHelper()
 	attackProcess := s.startAttackers(names)
@@ -60,7 +60,7 @@ func repeat(ctx context.Context, pause time.Duration, calls ...func(n int)) {
 	}
 }
 
-// linkMessages has every hostile program say everything that the link can encode.
+// linkMessages makes every hostile program send everything that the link can encode.
 var linkMessages = attackSpec{func(ctx context.Context, s *environment) {
 	var all sync.WaitGroup
 	for n, pod := range s.pods() {
@@ -72,10 +72,10 @@ var linkMessages = attackSpec{func(ctx context.Context, s *environment) {
 // Counts of what hostile programs have sent.
 var messagesSent, scripts atomic.Int64
 
-// scriptPause is the pause between two scripts. The machine has to run the hostile programs, too, and they are not what is judged.
+// scriptPause is the pause between two scripts. The machine also has to run the hostile programs, and their cost is not measured.
 const scriptPause = 100 * time.Millisecond
 
-// sendScripts sends all scripts again and again. What the operator makes of a script is its own business.
+// sendScripts sends all scripts repeatedly. It does not check how the operator handles them.
 func (p *intruderPod) sendScripts(ctx context.Context, s *environment, r *rand.Rand) {
 	for n := 0; ctx.Err() == nil; n++ {
 		knows, err := s.knowledge(ctx)
@@ -86,7 +86,7 @@ func (p *intruderPod) sendScripts(ctx context.Context, s *environment, r *rand.R
 		limited := func(messages script) {
 			turn, cancel := context.WithTimeout(ctx, 2*time.Second)
 			defer cancel()
-			_ = p.sendScript(turn, messages) // a refusal is what honest swarms hope for
+			_ = p.sendScript(turn, messages) // a refusal is what the suite expects
 			scripts.Add(1)
 			<-time.After(scriptPause)
 		}
@@ -106,7 +106,7 @@ func (p *intruderPod) sendScripts(ctx context.Context, s *environment, r *rand.R
 	}
 }
 
-// knowledge is what users with the right to view may see, and more.
+// knowledge returns what users with the right to view may see, and more.
 func (s *environment) knowledge(ctx context.Context) (knowledge, error) {
 	reign, err := s.leader.readTerm(ctx)
 	if err != nil {

@@ -28,8 +28,8 @@ import (
 // targetVariable holds the target of a process that attacks.
 const targetVariable = "HOSTILE_TARGET"
 
-// A target is what attackers know. They run in a process of their own with the lowest priority, because in a cluster they would run on
-// other nodes: what is judged is the work that they cause, and not the processor time that they take themselves.
+// A target is what attackers know. They run in a separate process with the lowest priority, because in a cluster they would run on other
+// nodes: the suite measures the work that they cause, not their own processor time.
 type target struct {
 	Attacks             []string
 	Round               int    // distinguishes the objects of several processes
@@ -40,7 +40,7 @@ type target struct {
 	Pods                []podTarget
 }
 
-// A podTarget is what a program in a hostile pod finds there.
+// A podTarget is what a program in a hostile pod can read there.
 type podTarget struct {
 	Namespace, Swarm, Agent string
 	Slots                   int
@@ -141,7 +141,7 @@ func (t target) scene() (*environment, error) {
 	return s, nil
 }
 
-// Attackers are a process that attacks.
+// Attackers is a process that runs attacks.
 type attackProcess struct {
 	command    *exec.Cmd
 	alive      io.Closer // the process attacks until this is closed, or until this process ends

@@ -17,7 +17,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
-// Each spec shows that a budget of one tenant is used up, and that the others have theirs.
+// Each spec uses up a budget of one tenant, and checks that the others still have theirs.
 var _ = Describe("Budgets", Ordered, Serial, func() {
 	const most, flood = 50, 200
 	var s *environment

@@ -28,7 +28,7 @@ import (
 // too.
 const intruder = "intruder"
 
-// An environment is an operator, honest swarms, and what is hostile to them.
+// An environment is an operator, honest swarms, and a hostile tenant.
 type environment struct {
 	leader  *leader
 	honest  []*v1alpha1.Swarm // in namespaces of their own, and the last one beside a hostile swarm

@@ -23,13 +23,14 @@ import (
 // What the floods have done.
 var connectionsOpened, tokensRefused, tasksCreated, large, annotated, statusesPatched atomic.Int64
 
-// floodAddress is where floods of connections come from: they shall not keep the other attacks out.
+// floodAddress is the source address of connection floods: they must not block the other attacks.
 const floodAddress = "127.0.0.3"
 
-// floodPace is between two acts of a flood. The machine has to serve the flood's own programs, too, and they are not what is judged.
+// floodPace is the pause between two actions of a flood. The machine also has to run the programs of the flood, and their cost is not
+// measured.
 const floodPace = 10 * time.Millisecond
 
-// connections opens connections that say nothing, garbage, or nothing after the handshake, and streams with bad tokens.
+// connections opens connections that send nothing, garbage, or nothing after the handshake, and streams with bad tokens.
 var connections = attackSpec{func(ctx context.Context, s *environment) {
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -72,7 +73,7 @@ func openConnections(ctx context.Context, address string) {
 	})
 }
 
-// connectWithBadToken opens a stream with a token that is none, or not the link's, or that was changed.
+// connectWithBadToken opens a stream with an invalid token, a token for another audience, or a modified one.
 func (p *intruderPod) connectWithBadToken(ctx context.Context, n int) {
 	good, err := p.Token()
 	if err != nil {

@@ -21,7 +21,7 @@ const (
 	moreMemory = 50e6
 )
 
-// The order matters: the first spec is the measure of all others, and the last ones judge what happened in all of them.
+// The order matters: the first spec measures the baseline, and the last ones check what happened in all of them.
 var _ = Describe("Beside a hostile tenant", Ordered, ContinueOnFailure, Serial, func() {
 	var s *environment
 	var began leaderTerm

@@ -125,7 +125,7 @@ func (p *intruderPod) forgedResults(k knowledge) script {
 	}
 }
 
-// unknownAttempts names thousands of attempts of tasks that are not there, in Hello and after it.
+// unknownAttempts names thousands of attempts of tasks that do not exist, in Hello and after it.
 func (p *intruderPod) unknownAttempts(namespaces ...string) script {
 	stray := func(n int) *linkv1.Attempt {
 		return &linkv1.Attempt{
@@ -170,7 +170,7 @@ func (p *intruderPod) oversize(k knowledge) script {
 	}
 }
 
-// malformedMessages sends what is no message at all.
+// malformedMessages sends bytes that are not messages.
 func (p *intruderPod) malformedMessages(r *rand.Rand) script {
 	return func(yield func(proto.Message) bool) {
 		if r.IntN(4) > 0 && !yield(helloMessage(p.Hello())) {

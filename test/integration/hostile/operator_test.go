@@ -107,7 +107,7 @@ func (l *leader) watchMemory() (most func() int64) {
 	}
 }
 
-// checkDeleted is NotFound once an object is no longer there.
+// checkDeleted returns NotFound once an object no longer exists.
 func checkDeleted(ctx context.Context, object client.Object) error {
 	if err := api.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
 		return err

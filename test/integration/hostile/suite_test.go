@@ -1,6 +1,6 @@
-// Package hostile proves that one tenant cannot harm another. A tenant with every right in its own namespace, and programs that speak the
-// link by hand with the tokens of its pods, attack the operator while honest swarms beside them work. The operator is the real program,
-// pods are simulated, and the honest agents are real and run in this process.
+// Package hostile tests that one tenant cannot harm another. A tenant with all rights in its own namespace, and programs that use the link
+// with the tokens of its pods but without our SDK, attack the operator while honest swarms work beside them. The operator is the real
+// program, pods are simulated, and the honest agents are real and run in this process.
 //
 // Latency and memory are compared with what was measured before the attacks in the same run, so that the speed of the machine does not
 // decide.

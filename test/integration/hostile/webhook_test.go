@@ -29,7 +29,7 @@ import (
 // postsAnswered counts the answers to hostile posts.
 var postsAnswered atomic.Int64
 
-// posts sends admission reviews that no API server has made.
+// posts sends admission reviews that do not come from an API server.
 var posts = attackSpec{func(ctx context.Context, s *environment) {
 	client := &http.Client{Timeout: 3 * time.Second, Transport: &http.Transport{
 		DialContext: (&rawlink.Agent{SourceAddress: hostileAddress}).Dialer().DialContext, TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
@@ -90,7 +90,7 @@ func (s *environment) body(n int) io.Reader {
 	return bytes.NewReader(review(ns, uid, hash))
 }
 
-// review is a question about a new pod of a spread workload, or without a hash about the worker of a pool.
+// review returns a review of a new pod of a spread workload, or without a hash of a worker of a pool.
 func review(ns, uid, hash string) []byte {
 	pod := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: metav1.ObjectMeta{
 		GenerateName: "web-" + hash + "-", Labels: map[string]string{appsv1.DefaultDeploymentUniqueLabelKey: hash, v1alpha1.LabelPool: "pool"},
@@ -102,7 +102,7 @@ func review(ns, uid, hash string) []byte {
 	}
 	encodedPod, err := json.Marshal(pod)
 	if err != nil {
-		panic(err) // no pod of these is without an encoding
+		panic(err) // these pods can always be encoded
 	}
 	encoded, err := json.Marshal(admissionv1.AdmissionReview{
 		TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"},

@@ -154,7 +154,7 @@ var _ = It("terms grow when the Lease is deleted, and a Lease is not released wh
 	Expect(getObject(ctx, lease)(Default)).To(HaveField("Spec.LeaseTransitions", HaveValue(BeEquivalentTo(2))))
 	second.shutDown()
 	Expect(getObject(ctx, lease)(Default)).To(HaveField("Spec.HolderIdentity", HaveValue(Equal(second.Leadership.Identity()))), "not released")
-	Expect(second.log.String()).To(And(ContainSubstring("Not releasing the lease"), Not(ContainSubstring("Failed to release"))))
+	Expect(second.log.String()).To(And(ContainSubstring("not releasing the lease"), Not(ContainSubstring("Failed to release"))))
 	Expect(start().Leadership.Term()).To(BeEquivalentTo(3))
 })
 

@@ -21,7 +21,7 @@ const finalizer = "example.swarm.io/test"
 var _ = Describe("a finalizer", func() {
 	var (
 		o          *testOperator
-		answer     atomic.Value // the Cleaner's answer: a func() (kit.Cleanup, error)
+		answer     atomic.Value // the Cleaner's result: a func() (kit.Cleanup, error)
 		cleanups   atomic.Int64
 		reconciled *names
 	)

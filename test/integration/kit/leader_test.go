@@ -31,7 +31,8 @@ var _ = Describe("two replicas", func() {
 		Expect(writes("webapp/"+other.pod, began)).To(BeEmpty(), "only the leader acts")
 	})
 
-	// succeeds waits until the other one holds the Lease and acts, and returns how long it took until the API server received its first write.
+	// succeeds waits until the other replica holds the Lease and acts, and returns how long it took until the API server received its first
+	// write.
 	succeeds := func(ctx SpecContext) time.Duration {
 		GinkgoHelper()
 		from := time.Now()
@@ -43,8 +44,8 @@ var _ = Describe("two replicas", func() {
 		AddReportEntry("takeover", fmt.Sprintf("lease after %s, first write after %s", taken.Round(unit), acted.Round(unit)))
 		return acted
 	}
-	// apart finds no write of the old leader after the first one of the new. One that was half sent when its process was frozen is answered
-	// late, with an error, when that process wakes up and cuts the connection.
+	// apart checks that there is no write of the old leader after the first one of the new leader. A write that was half sent when its
+	// process was frozen fails late, when that process wakes up and closes the connection.
 	apart := func() {
 		GinkgoHelper()
 		first := writes("webapp/"+other.pod, began)[0]

@@ -29,7 +29,7 @@ type testOperator struct {
 	stop  context.CancelFunc
 }
 
-// operator makes one that sees the given namespaces only, takes its Lease at once, and logs everything.
+// operator returns an operator that sees only the given namespaces, takes its Lease at once, and logs everything.
 func operator(namespaces []string, configure ...func(*kit.Options, *rest.Config)) *testOperator {
 	GinkgoHelper()
 	o := &testOperator{first: namespaces[0], log: &journal{}, done: make(chan error, 1)}
@@ -79,7 +79,7 @@ func (o *testOperator) shutDown() {
 	Eventually(o.done).Should(Or(Receive(), BeClosed()))
 }
 
-// control gives WebApps a controller that is one function.
+// control adds a controller for WebApps that is one function.
 func (o *testOperator) control(name string, reconcile func(context.Context, *v1.WebApp) (kit.Result, error),
 	adjust ...func(*kit.Builder[*v1.WebApp])) {
 	GinkgoHelper()

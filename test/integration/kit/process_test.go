@@ -75,7 +75,7 @@ func (r *replica) scrape(ctx context.Context) (string, error) {
 	return text, err
 }
 
-// getStatus returns the status code of one of its addresses, 0 without an answer.
+// getStatus returns the status code of one of its addresses, 0 without a response.
 func getStatus(address, path string) func() int {
 	return func() int {
 		response, err := http.Get("http://" + address + path)
@@ -140,7 +140,7 @@ func busy(ctx context.Context, namespace string) {
 	DeferCleanup(func() { stop(); <-done })
 }
 
-// kubeconfigAs is a file with which the program is another user.
+// kubeconfigAs writes a kubeconfig for another user, and returns its path.
 func kubeconfigAs(user string) string {
 	config, err := clientcmd.NewDefaultClientConfigLoadingRules().Load()
 	Expect(err).NotTo(HaveOccurred())

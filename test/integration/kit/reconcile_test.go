@@ -153,7 +153,7 @@ var _ = It("a conflict is silence: tried again, no error in the log", func(ctx S
 	Expect(o.log.lines(`"level":"ERROR"`)).To(BeEmpty())
 })
 
-var _ = It("[K08/growing-spacing, K08/reset-on-success] errors are tried again ever later, and a success begins anew",
+var _ = It("[K08/growing-spacing, K08/reset-on-success] errors are retried with growing delays, which a success resets",
 	func(ctx SpecContext) {
 		o := operator([]string{createNamespace(ctx)})
 		var lock sync.Mutex

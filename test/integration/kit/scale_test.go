@@ -32,7 +32,7 @@ var _ = Describe("with 10,000 objects", Ordered, func() {
 	BeforeAll(func(ctx SpecContext) {
 		namespace = createNamespace(ctx)
 		for i := range owners {
-			owners[i] = webApp(ctx, namespace, fmt.Sprint("owner-", i)).UID // a made-up one would have the garbage collector come
+			owners[i] = webApp(ctx, namespace, fmt.Sprint("owner-", i)).UID // the garbage collector would delete dependents of one that does not exist
 		}
 		numbers := make(chan int)
 		var workers sync.WaitGroup

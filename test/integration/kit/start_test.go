@@ -21,7 +21,7 @@ import (
 	v1 "github.com/swarm-io/swarm-operator/examples/webapp/v1"
 )
 
-// allow gives a user all rights on some kinds, in all namespaces, for the length of the spec.
+// allow gives a user all rights on some kinds in all namespaces until the spec ends.
 func allow(ctx context.Context, user string, rules ...rbacv1.PolicyRule) {
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{GenerateName: "kit-"}, Rules: rules}
 	Expect(api.Create(ctx, role)).To(Succeed())
@@ -48,7 +48,7 @@ var _ = It("[K14] a missing permission ends the program within the sync timeout,
 		allVerbs("events.k8s.io", "events"))
 	began := time.Now()
 	r := run(namespace, "webapp-k14", "--sync-timeout=3s", "KUBECONFIG="+kubeconfigAs(user))
-	// How long the program takes to start depends on the machine. A unit test of kit with a fake clock shows that the time is kept.
+	// How long the program takes to start depends on the machine. A unit test of kit checks the timeout with a fake clock.
 	Eventually(r.log.String).Should(ContainSubstring("starting server"))
 	var failure error
 	Eventually(r.exited).WithTimeout(10*time.Second).Should(Receive(&failure), "3 s are configured, and the default would be 30 s")

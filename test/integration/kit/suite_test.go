@@ -1,9 +1,9 @@
-// Package kit_test proves package kit on a real API server: most of it with an operator inside the test process, and where
-// processes are killed, frozen or denied something, with the program in examples/webapp.
+// Package kit_test tests package kit on a real API server: mostly with an operator inside the test process, and with the program in
+// examples/webapp where processes are killed, frozen or denied something.
 //
-// It takes any cluster that KUBECONFIG names, works in namespaces of its own and leaves nothing but the example's CRD
-// behind. Specs that need the audit log or that restart the API server need our development cluster and are skipped on
-// others: bin/devcluster run --audit -- go test ./test/integration/kit/...
+// It runs on any cluster that KUBECONFIG names, uses its own namespaces and leaves only the example's CRD behind. Specs that need the audit
+// log or that restart the API server need our development cluster and are skipped on others: bin/devcluster run --audit -- go test
+// ./test/integration/kit/...
 package kit_test
 
 import (
@@ -39,7 +39,7 @@ import (
 
 const root = "../../.."
 
-// What every spec works with. They are set once, before the first.
+// The following are set once, before the first spec.
 var (
 	apiServer *rest.Config
 	scheme    = runtime.NewScheme()
@@ -88,7 +88,7 @@ func install(ctx context.Context, file string) {
 	}).Should(Succeed())
 }
 
-// createNamespace makes a namespace for one spec, with labels if you like, and takes it away afterwards, finalizers included.
+// createNamespace creates a namespace for one spec, with optional labels, and deletes it afterwards, including finalizers.
 func createNamespace(ctx context.Context, labels ...string) string {
 	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "kit-", Labels: map[string]string{}}}
 	for i := 0; i+1 < len(labels); i += 2 {
@@ -107,7 +107,7 @@ func createNamespace(ctx context.Context, labels ...string) string {
 	return object.Name
 }
 
-// webApp makes a WebApp that wants no replicas: the API server may have no nodes.
+// webApp returns a WebApp without replicas: the cluster may have no nodes.
 func webApp(ctx context.Context, namespace, name string) *v1.WebApp {
 	app := &v1.WebApp{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},

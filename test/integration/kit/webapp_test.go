@@ -145,7 +145,7 @@ var _ = It("[K02] the same end comes of whatever happened before: drift, changes
 	Expect(all.Items).To(HaveLen(2), "no duplicates")
 })
 
-var _ = It("[K19/schema] the schema comes from the types: defaults and bounds stand without anybody running", func(ctx SpecContext) {
+var _ = It("[K19/schema] the schema comes from the types: defaults and bounds work while nothing runs", func(ctx SpecContext) {
 	app := &v1.WebApp{Spec: v1.WebAppSpec{Image: "example/web:1"}}
 	app.Namespace, app.Name = createNamespace(ctx), "app"
 	Expect(api.Create(ctx, app)).To(Succeed())

@@ -45,7 +45,7 @@ type address struct {
 	certificate []byte
 }
 
-// newWebhookAddress finds a place for webhooks that the API server can reach.
+// newWebhookAddress returns an address for webhooks that the API server can reach.
 func newWebhookAddress() address {
 	if !strings.Contains(apiServer.Host, "127.0.0.1") {
 		Skip("the API server is not on this machine and cannot call us")

@@ -26,7 +26,7 @@ const (
 	lease = 45 * time.Second // the default
 	// RELINK_AGENTS and RELINK_GAP (a duration) set the number of agents and the time without a leader. After a crash that is up to 20 s.
 	fewAgents, shortGap = 200, 5 * time.Second
-	// What reviews may cost at most: the ones that are made one by one (20, and 2 a second), and one for the service account every 10 s.
+	// The maximum number of reviews: those of single tokens (20, and 2 per second), and one for the service account every 10 s.
 	reviewsAtFirst, reviewsPerSecond = 21, 3
 )
 
@@ -139,7 +139,7 @@ type agentGroup struct {
 	finished                 atomic.Bool
 }
 
-// start makes the pods and runs their agents, which know both operators.
+// start creates the pods and runs their agents, which know both operators.
 func (w *agentGroup) start(ctx SpecContext, count int, operators ...*linktest.Operator) {
 	GinkgoHelper()
 	config := agent.Config{

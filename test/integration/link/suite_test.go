@@ -1,6 +1,6 @@
-// Package link proves on a real API server who may open the link: tokens come from its TokenRequest and are judged by its
-// TokenReview. A token lives for ten minutes at least, so on our own cluster an expired one is made from a real one by moving
-// its times into the past and signing it again with the API server's own key.
+// Package link tests on a real API server who may open the link: tokens come from TokenRequests and are checked by TokenReviews. A token is
+// valid for at least ten minutes, so on our own cluster an expired one is created from a real one, with times in the past and a new
+// signature by the API server's own key.
 package link
 
 import (

@@ -19,7 +19,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
-// linkAddress gives the pods of swarms an address at which agents of this process reach the operator.
+// linkAddress is a setting with which agents of this process reach the operator.
 var linkAddress = "SWARM_LINK_ADDRESS=127.0.0.1:" + linkPort
 
 // A taskOrder is the payload of a task.
@@ -29,7 +29,7 @@ type taskOrder struct {
 	Result  string `json:"returns,omitempty"` // the result, in JSON
 }
 
-// An agentHandler is the code of all agents of a spec. It runs what tasks order, until the spec releases them.
+// An agentHandler is the code of all agents of a spec. It does what the payload says, until the spec releases the task.
 type agentHandler struct {
 	lock     sync.Mutex
 	gates    map[string]chan struct{} // by task: closed when the task is released

@@ -19,7 +19,7 @@ import (
 // selector finds the metrics that the operator itself exposes in an expression, with what they are chosen by.
 var selector = regexp.MustCompile(`\b((?:swarm|controller_runtime|leader_election)_\w+)(?:\{([^}]*)\})?`)
 
-// rare series appear when what they count first happens. Specs of the kit and of spread make that happen and read them.
+// rare series appear with their first event. Specs of kit and of spread cause these events and read the series.
 var rare = []string{"swarm_reconcile_panics_total", "swarm_placement_answers_total"}
 
 // selected returns the selectors of all alerts: the name of a metric, then its matchers. The label job is of Prometheus's making.

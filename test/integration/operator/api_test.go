@@ -63,7 +63,7 @@ var _ = Describe("The introspection API", Serial, func() {
 		reader, stranger = token(ctx, ns, "reader"), token(ctx, ns, "stranger")
 		allowIn(ctx, ns, "reader", "workerpools", "swarms", "tasks")
 		port := ports.Free()
-		// It sees all namespaces, and leaves alone what specs make by hand.
+		// It sees all namespaces, and ignores what specs create by hand.
 		session, leader = startOperator(onlyNamespace("nowhere"), "SWARM_LOGGING_LEVEL=debug", "SWARM_API_PORT="+port), newAPIClient(port)
 		Eventually(leader.mustGet).WithContext(ctx).WithArguments("/healthz", "").Should(MatchJSON(`{"status": "ok"}`))
 	})

@@ -24,12 +24,12 @@ func showBytesPerNamespace(ctx SpecContext) {
 	showTaskLimit(ctx, "limits.bytesPerNamespace", "SWARM_LIMITS_BYTES_PER_NAMESPACE=16Ki", taskOrder{Result: strings.Repeat("1", 7900)})
 }
 
-// showTaskLimit has a setting that leaves room for one of two tasks.
+// showTaskLimit uses a setting that leaves room for one of two tasks.
 func showTaskLimit(ctx SpecContext, key, setting string, payload taskOrder) {
 	GinkgoHelper()
 	ns := namespace(ctx, nil)
 	startOperator(onlyNamespace(ns), setting)
-	nowhere := newTeam(ns, "nowhere", 1) // which is not created, so that tasks wait
+	nowhere := newTeam(ns, "nowhere", 1) // which does not exist, so that tasks wait
 	first := submit(ctx, nowhere, "first", payload)
 	Eventually(waitOf(ns, "first")).WithContext(ctx).WithTimeout(20 * time.Second).Should(HavePrefix("SwarmNotFound"))
 	submit(ctx, nowhere, "second", payload)
@@ -39,7 +39,7 @@ func showTaskLimit(ctx SpecContext, key, setting string, payload taskOrder) {
 	Eventually(waitOf(ns, "second")).WithContext(ctx).Should(HavePrefix("SwarmNotFound"))
 }
 
-// waitOf is why a task waits, for Eventually.
+// waitOf returns why a task waits, for Eventually.
 func waitOf(ns, task string) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
 		found := &v1alpha1.Task{}

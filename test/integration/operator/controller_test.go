@@ -186,7 +186,7 @@ func showForced(ctx SpecContext) {
 		"SWARM_LINK_PORT="+ports.Free())...)
 	Eventually(leaseHolder).WithContext(ctx).WithArguments(ns).Should(And(Not(BeEmpty()), Not(Equal(former))))
 	Eventually(first).Should(gexec.Exit(1))
-	// Not the last line of all: what was under way when it ended may still have something to say.
+	// Not the very last line: what was in progress when it ended may still log.
 	Expect(logEntries(first)).To(ContainElement(And(HaveKeyWithValue("level", "ERROR"), HaveKeyWithValue("msg", "ended"), HaveKey("err"))))
 }
 
@@ -199,7 +199,7 @@ func showLeaseNamespace(ctx SpecContext) {
 	Expect(leaseHolder(ctx, system)).NotTo(Equal(here))
 }
 
-// By the standard, which is 12 s, it would be followed sooner.
+// With the default of 12 s, its successor would lead sooner.
 func showLeaseDuration(ctx SpecContext) {
 	const duration = 15 * time.Second
 	ns := namespace(ctx, nil)

@@ -155,7 +155,7 @@ func disturb(ctx context.Context, config *corev1.ConfigMap) {
 	})
 }
 
-// writeRequests are the requests of a client that change something, as the API server has seen them.
+// writeRequests are the requests of a client that change something, as the API server recorded them.
 func writeRequests(userAgent string) []audit.Request {
 	GinkgoHelper()
 	all, err := audit.Requests(userAgent)

@@ -57,7 +57,7 @@ var keyTests = map[string]keyTest{
 	"logging.format":  {"", "text is key=value", showFormat},
 	"metrics.enabled": {"", "without it the port is closed", showMetricsEnabled},
 	"metrics.port":    {"", "they are served there", showMetricsPort},
-	"metrics.secure":  {"", "with it they are for those who may see them, without it for everybody", showMetricsSecure},
+	"metrics.secure":  {"", "with it only authorized clients may read them, without it everyone", showMetricsSecure},
 	"health.port": {"[K13/ready-after-sync]",
 		"probes answer there, and the operator is ready when its caches are synced", showHealth},
 	"api.port":   {"", "the introspection API answers there, but not without a token", showAPIPort},

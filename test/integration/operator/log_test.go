@@ -112,7 +112,7 @@ var _ = Describe("The log", Serial, func() {
 		Eventually(code).WithContext(ctx).WithArguments(metricsURL("https", port), reader).Should(Equal(http.StatusForbidden))
 		secret, err := authoritySecret(ctx)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(api.Delete(ctx, secret)).To(Succeed()) // so that a new one is made under our eyes
+		Expect(api.Delete(ctx, secret)).To(Succeed()) // so that a new one is created during the spec
 		Eventually(publishedSwarmCA).WithContext(ctx).WithArguments(ns).ShouldNot(Equal(string(secret.Data["ca.crt"])))
 		renewed, err := authoritySecret(ctx)
 		Expect(err).NotTo(HaveOccurred())
@@ -128,7 +128,7 @@ var _ = Describe("The log", Serial, func() {
 
 // processMessages matches what is logged outside of reconciles and requests: how the process starts and stops, its caches, its Lease,
 // connections that never became a request, and copies of Events.
-const processMessages = `^(starting|stopped|caches synced, ready|the webhook has its certificate|[Ss]tarting \w+( server)?|Serving \w+ server|Registering webhook|` +
+const processMessages = `^(starting|stopped|caches synced, ready|loaded the webhook certificate|[Ss]tarting \w+( server)?|Serving \w+ server|Registering webhook|` +
 	`Listing and watching|Caches populated|Exiting watch because .*|Watch close.*|Got a Retry-After response|Attempting to acquire leader lease\.\.\.|` +
 	`Successfully acquired lease|Shutdown signal received, .*|All workers finished|[Ss]hutting down .*|Stopping .*|Wait completed, .*|` +
 	`http: TLS handshake error .*|Event occurred)$`
@@ -155,7 +155,7 @@ func failures(session *gexec.Session) []map[string]any {
 	return result
 }
 
-// keysIn are the private keys in Secrets, in the ways that one may come upon them.
+// keysIn returns the private keys in Secrets, in several encodings.
 func keysIn(secrets ...*corev1.Secret) []string {
 	GinkgoHelper()
 	var result []string

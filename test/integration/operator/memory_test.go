@@ -128,7 +128,7 @@ func createBulky(ctx context.Context, ns string, count int) {
 	}
 }
 
-// lowestHeap returns the heap of an operator when it has collected its garbage: the requests for it make some, and so have it collected.
+// lowestHeap returns the heap of an operator after a garbage collection, which the requests of this function trigger.
 func lowestHeap(ctx context.Context, port string) float64 {
 	GinkgoHelper()
 	lowest := math.Inf(1)

@@ -19,7 +19,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
 )
 
-// A spreadEnvironment is a namespace whose pods are spread, with nodes that only its own operators take for spot nodes. All other nodes are
+// A spreadEnvironment is a namespace whose pods are spread, with nodes that only its own operators consider spot nodes. All other nodes are
 // on-demand.
 type spreadEnvironment struct{ namespace, port, prefix string }
 
@@ -30,7 +30,7 @@ func newSpreadEnvironment(ctx context.Context) spreadEnvironment {
 	return s
 }
 
-// label distinguishes the nodes of this stage.
+// label distinguishes the nodes of this environment.
 func (s spreadEnvironment) label() string { return "spread.test/" + s.namespace }
 
 // operator runs one with admission. It leaves a workload alone no longer than necessary.
@@ -72,7 +72,7 @@ func (s spreadEnvironment) node(ctx context.Context, name, class string) *corev1
 	return node
 }
 
-// workload is one that wants so much of itself on spot nodes; left out: that is not spread.
+// workload returns a workload with this share on spot nodes; without a share it is not spread.
 func (s spreadEnvironment) workload(name, percent string) *appsv1.Deployment {
 	labels := map[string]string{"app": name}
 	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}, Spec: appsv1.DeploymentSpec{
@@ -144,7 +144,7 @@ func (s spreadEnvironment) current(ctx context.Context, name string) (string, er
 	return s.readAnnotation(ctx, name, v1alpha1.SpreadCurrent)
 }
 
-// livePods are the pods of a workload that are not on their way out.
+// livePods returns the pods of a workload that are not terminating.
 func (s spreadEnvironment) livePods(ctx context.Context, name string) ([]corev1.Pod, error) {
 	list := &corev1.PodList{}
 	err := api.List(ctx, list, client.InNamespace(s.namespace), client.MatchingLabels{"app": name})
@@ -172,8 +172,7 @@ func (s spreadEnvironment) podNodes(ctx context.Context, name string) ([]string,
 	return all, err
 }
 
-// creationTimes are when the pods of a workload were made, in order, by an operator that found all of them astray and has moved all of
-// them.
+// creationTimes returns the creation times of a workload's pods in order, after an operator has found all of them misplaced and moved them.
 func (s spreadEnvironment) creationTimes(ctx context.Context, name string, replicas int, environment ...string) []time.Time {
 	GinkgoHelper()
 	web := s.createUnspread(ctx, name, replicas)

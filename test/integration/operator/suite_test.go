@@ -1,5 +1,5 @@
-// Package operator proves the operator as a program on a real API server: started as `make run` starts it, stopped by a signal,
-// looked at by what it leaves in the cluster. Pods run on simulated nodes, so nothing here needs root.
+// Package operator tests the operator as a program on a real API server: started as by `make run`, stopped by a signal, and checked by the
+// state of the cluster. Pods run on simulated nodes, so nothing here needs root.
 package operator
 
 import (
@@ -81,9 +81,9 @@ func namespace(ctx context.Context, labels map[string]string) string {
 	return object.Name
 }
 
-// releaseSwarms deletes swarms whose operator has ended with its spec, and removes their finalizers. They would stay for ever, and block
-// whatever a later suite on this cluster waits for. Deletion comes first: the operator of the next spec adds its finalizer to swarms that
-// are not being deleted.
+// releaseSwarms deletes swarms whose operator has ended with its spec, and removes their finalizers. They would stay forever, and block
+// later suites on this cluster. Deletion comes first: the operator of the next spec adds its finalizer to swarms that are not being
+// deleted.
 func releaseSwarms(ctx context.Context, ns string) {
 	GinkgoHelper()
 	swarms := &v1alpha1.SwarmList{}
@@ -95,7 +95,7 @@ func releaseSwarms(ctx context.Context, ns string) {
 	}
 }
 
-// sample is the Swarm of deploy/samples, without what only real nodes have.
+// sample returns the Swarm of deploy/samples, without features that need real nodes.
 func sample(ctx context.Context, ns string) *v1alpha1.Swarm {
 	GinkgoHelper()
 	return createSampleNamed(ctx, ns, "research")

@@ -169,7 +169,7 @@ var _ = Describe("For one namespace", Serial, func() {
 			stranger).Should(ContainSubstring(`"namespace":"` + ours.namespace + `","name":"cameras"`))
 	})
 
-	It("metrics that are not open are for those who may get their path, by their own right to ask", func(ctx SpecContext) {
+	It("protected metrics are served to clients that may get their path, by self reviews", func(ctx SpecContext) {
 		port := ports.Free()
 		session := ours.operator(ctx, "SWARM_METRICS_ENABLED=true", "SWARM_METRICS_SECURE=true", "SWARM_METRICS_PORT="+port)
 		reader, stranger := token(ctx, ours.namespace, "reader"), token(ctx, ours.namespace, "stranger")

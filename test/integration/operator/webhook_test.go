@@ -36,8 +36,7 @@ func webhookSettings(ns, port string) []string {
 	return []string{onlyNamespace(ns), "SWARM_WEBHOOK_ENABLED=true", "SWARM_WEBHOOK_PORT=" + port, linkAddress}
 }
 
-// registerWebhook has the API server ask at that port as the installed configuration does, about pods of one namespace, until the spec
-// ends.
+// registerWebhook makes the API server call that port for pods of one namespace, as the installed configuration does, until the spec ends.
 func registerWebhook(ctx context.Context, ns, port string, bundle []byte) *admissionv1.MutatingWebhookConfiguration {
 	GinkgoHelper()
 	text, err := os.ReadFile(fromRoot("deploy", "kustomize", "operator", "admission.yaml"))
@@ -63,7 +62,7 @@ func trustedBundle(ctx context.Context, configuration *admissionv1.MutatingWebho
 	return string(found.Webhooks[0].ClientConfig.CABundle), nil
 }
 
-// newStrayPod is a pod of a pool that there is not; with no pool, of none.
+// newStrayPod returns a pod of a pool that does not exist, or of no pool.
 func newStrayPod(ns, pool string) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "stray"},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "any", Image: "localhost/any"}}}}
@@ -73,7 +72,7 @@ func newStrayPod(ns, pool string) *corev1.Pod {
 	return pod
 }
 
-// createStrayPod is the API server's answer to a stray pod.
+// createStrayPod returns the API server's response to a stray pod.
 func createStrayPod(ctx context.Context, ns string) error {
 	return api.Create(ctx, newStrayPod(ns, "nobodys"), client.DryRunAll)
 }
@@ -142,7 +141,7 @@ func writeCertificate(folder string) []byte {
 	return certificate
 }
 
-// leaf names the first certificate of a bundle.
+// leaf returns the name of the first certificate of a bundle.
 func leaf(bundle []byte) string {
 	GinkgoHelper()
 	all, err := cert.ParseCertsPEM(bundle)
@@ -154,7 +153,7 @@ func fingerprint(certificate *x509.Certificate) string {
 	return fmt.Sprintf("%x", certificate.Signature)
 }
 
-// servedCertificate names the certificate that is shown at a port.
+// servedCertificate returns the name of the certificate that is served at a port.
 func servedCertificate(ctx context.Context, port string) (string, error) {
 	dialer := &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}}
 	connection, err := dialer.DialContext(ctx, "tcp", "127.0.0.1:"+port)
@@ -214,7 +213,7 @@ var _ = Describe("The webhook", Serial, func() {
 		address := "http://127.0.0.1:" + health
 		Eventually(code).WithContext(ctx).WithArguments(address+"/readyz", "").Should(Equal(http.StatusOK))
 
-		// A server that is shutting down accepts nothing more, and the process waits for the requests that are under way.
+		// A server that is shutting down accepts no connections, and the process waits for requests in progress.
 		unfinished := beginReview(ctx, port)
 		session.Terminate()
 		Eventually(code).WithContext(ctx).WithArguments(address+"/readyz/webhook", "").Should(Equal(http.StatusInternalServerError))

@@ -28,7 +28,7 @@ type fenceEnvironment struct {
 	pod               *corev1.Pod
 }
 
-// A request is what the account writes on a stage.
+// A request is a write of the account in an environment.
 type request func(ctx context.Context, s fenceEnvironment) error
 
 func newFenceEnvironment(ctx context.Context) fenceEnvironment {

@@ -160,8 +160,8 @@ var _ = Describe("Who asks", func() {
 	})
 })
 
-// awaitCollector returns when the garbage collector knows WorkerPools, which it discovers some time after their kind is installed. An owner
-// that is deleted before that leaves its dependents.
+// awaitCollector waits until the garbage collector knows WorkerPools, which it discovers some time after their CRD is installed. If an
+// owner is deleted before that, its dependents stay.
 func awaitCollector(ctx context.Context, ns string) {
 	GinkgoHelper()
 	orphan := poolIn(ns, 0)

@@ -1,6 +1,6 @@
-// Package policies proves deploy/kustomize/components/policies on a real API server: what users may ask of the operator, what the account
-// of the operator may write, and that the operator does all its work within that. The operator runs as a program with the token of its own
-// service account; the rest of the installation is what deploy/kustomize makes of another namespace. Pods are on simulated nodes.
+// Package policies tests deploy/kustomize/components/policies on a real API server: what users may request from the operator, what the
+// account of the operator may write, and that the operator can do all its work with that. The operator runs as a program with the token of
+// its own service account; the rest of the installation is what deploy/kustomize makes of another namespace. Pods are on simulated nodes.
 package policies
 
 import (
@@ -28,7 +28,7 @@ import (
 const (
 	// operatorNamespace is where the operator is installed. It is not the namespace that the manifests name.
 	operatorNamespace = "swarm-policies-home"
-	// suiteLabel labels the namespaces that the operator looks after.
+	// suiteLabel labels the namespaces in which the operator works.
 	suiteLabel = "policies.suite.swarm.io/namespace"
 )
 
@@ -81,7 +81,7 @@ patches:
 	return folder
 }
 
-// awaitPolicies returns when the API server goes by both policies.
+// awaitPolicies waits until the API server enforces both policies.
 func awaitPolicies(ctx context.Context) {
 	GinkgoHelper()
 	ns := namespace(ctx)
@@ -93,7 +93,7 @@ func awaitPolicies(ctx context.Context) {
 	}).WithContext(ctx).Should(Succeed())
 }
 
-// namespace is one that the operator looks after, and goes with the spec or the suite.
+// namespace creates a namespace in which the operator works, until the spec or the suite ends.
 func namespace(ctx context.Context) string {
 	GinkgoHelper()
 	return testcluster.NewNamespace(ctx, api, "swarm-policies-", map[string]string{suiteLabel: "true"})

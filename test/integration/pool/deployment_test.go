@@ -41,7 +41,7 @@ func deployment(ctx context.Context, size int32, jobs string) *environment {
 	return s
 }
 
-// slots are the pods that are there to stay, by slot.
+// slots returns the pods that are not terminating, by slot.
 func (s *environment) slots(ctx context.Context) (map[string]corev1.Pod, error) {
 	list := &corev1.PodList{}
 	err := api.List(ctx, list, client.InNamespace(s.namespace), client.HasLabels{v1alpha1.LabelSlot})

@@ -50,7 +50,7 @@ func newEnvironment(ctx context.Context) *environment {
 	return s
 }
 
-// newStatefulSetPool is a StatefulSet with this many workers, whose pool has shared out the jobs.
+// newStatefulSetPool returns a StatefulSet with this many workers, whose pool has distributed the jobs.
 func newStatefulSetPool(ctx context.Context, size int32, jobs []v1alpha1.Job, changes ...spec) *environment {
 	GinkgoHelper()
 	s := newEnvironment(ctx)
@@ -60,8 +60,8 @@ func newStatefulSetPool(ctx context.Context, size int32, jobs []v1alpha1.Job, ch
 	return s
 }
 
-// statefulSet creates workers, and returns when all are Ready: a pool waits only a few seconds for workers that are starting, and shares
-// its jobs out again for each that comes later.
+// statefulSet creates workers, and returns when all are Ready: a pool waits only a few seconds for starting workers, and redistributes its
+// jobs for each later one.
 func (s *environment) statefulSet(ctx context.Context, size int32) {
 	GinkgoHelper()
 	labels := map[string]string{"app": workload}
@@ -79,7 +79,7 @@ func (s *environment) statefulSet(ctx context.Context, size int32) {
 	}).Should(Equal(size))
 }
 
-// create makes the pool. Its workers are asked, and have all the time that they need.
+// create creates the pool. It polls its workers, without a deadline.
 func (s *environment) create(ctx context.Context, jobs []v1alpha1.Job, changes ...spec) {
 	GinkgoHelper()
 	s.pool = poolNamed(s.namespace, "streams", jobs, changes...)
@@ -110,7 +110,7 @@ func jobsNamed(names string) []v1alpha1.Job {
 	return jobs
 }
 
-// from takes more jobs from a ConfigMap.
+// from adds jobs from a ConfigMap.
 func from(name string) spec {
 	return func(s *v1alpha1.WorkerPoolSpec) {
 		s.JobsFrom = append(s.JobsFrom, v1alpha1.JobSource{ConfigMapKeyRef: v1alpha1.ConfigMapKey{Name: name, Key: "jobs"}})
@@ -135,7 +135,7 @@ func (s *environment) scale(ctx context.Context, size int32) {
 		func(set *appsv1.StatefulSet) { set.Spec.Replicas = &size })
 }
 
-// source makes a ConfigMap with jobs, or changes it.
+// source creates or updates a ConfigMap with jobs.
 func (s *environment) source(ctx context.Context, name, text string) {
 	GinkgoHelper()
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}, Data: map[string]string{"jobs": text}}
@@ -193,13 +193,13 @@ func (s *environment) version(ctx context.Context) int64 {
 	return file.Version
 }
 
-// awaitSettled waits until the pool has answered its spec and reports that it has converged, and the workers run what is published.
+// awaitSettled waits until the pool has observed its spec and converged, and the workers run what is published.
 func (s *environment) awaitSettled(ctx context.Context) {
 	GinkgoHelper()
 	Eventually(s.unsettledReason).WithContext(ctx).Should(BeEmpty())
 }
 
-// unsettledReason is why the pool is not as it should be.
+// unsettledReason returns why the pool is not in its desired state.
 func (s *environment) unsettledReason(ctx context.Context) (string, error) {
 	if err := api.Get(ctx, client.ObjectKeyFromObject(s.pool), s.pool); err != nil {
 		return "", err
@@ -283,7 +283,7 @@ func (s *environment) pod(ctx context.Context, name string) *corev1.Pod {
 	return pod
 }
 
-// uid is that of a pod, "" while there is none.
+// uid returns the UID of a pod, "" if it does not exist.
 func (s *environment) uid(ctx context.Context, name string) (string, error) {
 	pod := &corev1.Pod{}
 	err := client.IgnoreNotFound(api.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: name}, pod))

@@ -16,17 +16,17 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/fakeworkers"
 )
 
-// hotReload waits for workers for ever.
+// hotReload waits for workers without a deadline.
 func hotReload(spec *v1alpha1.WorkerPoolSpec) { spec.Refresh.Policy = v1alpha1.RefreshHotReload }
 
-// A revoke is a hand-over that waits for w-0, since a third worker has come.
+// A revoke is a hand-over that waits for w-0 after a third worker has joined.
 type revoke struct {
 	*environment
 	moved []string // jobs that w-0 was asked to give up
 	keeps []string
 }
 
-// startRevoke has w-0 made to go wrong in some way, and a third worker that shall have a part of its jobs.
+// startRevoke gives w-0 a fault, and adds a third worker that should get some of its jobs.
 func startRevoke(ctx context.Context, wrong func(*fakeworkers.Worker), changes ...spec) *revoke {
 	GinkgoHelper()
 	s := newStatefulSetPool(ctx, 2, jobsNamed("a b c d e f g h i"), changes...)
@@ -63,7 +63,7 @@ func (r *revoke) expectWithheld(ctx context.Context) {
 	Consistently(r.grantedJobs).WithContext(ctx).Should(BeEmpty())
 }
 
-// expectDone checks that everything is where it should be in the end.
+// expectDone checks that every job is on its worker in the end.
 func (r *revoke) expectDone(ctx context.Context) {
 	GinkgoHelper()
 	r.awaitSettled(ctx)
@@ -179,7 +179,7 @@ var _ = Describe("A hand-over", func() {
 		s.change(ctx, func(spec *v1alpha1.WorkerPoolSpec) { spec.Jobs = jobsNamed("a b c d") })
 		Eventually(s.lists).WithContext(ctx).Should(HaveKeyWithValue("w-1", []string{"c", "d"}))
 		s.waiting(ctx, "w-1")
-		// Everything shall go to w-0 now, also the job that w-1 has perhaps, perhaps not.
+		// All jobs should go to w-0 now, including the job that w-1 may or may not have.
 		s.change(ctx, func(spec *v1alpha1.WorkerPoolSpec) { spec.Replicas = new(int32(1)) })
 		Eventually(s.lists).WithContext(ctx).Should(Equal(map[string][]string{"w-0": {"a", "b"}}))
 		s.waiting(ctx, "w-1")
@@ -217,7 +217,7 @@ var _ = Describe("A hand-over", func() {
 	)
 })
 
-// deadline is how long workers have.
+// deadline is how long workers have to load a list.
 func deadline(seconds int32) spec {
 	return func(spec *v1alpha1.WorkerPoolSpec) { spec.Refresh.DeadlineSeconds = seconds }
 }

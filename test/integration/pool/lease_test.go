@@ -19,13 +19,13 @@ import (
 // leaseSeconds is how long the Leases of the workers last.
 const leaseSeconds = "8"
 
-// leaseTime is that as a time.
+// leaseTime is leaseSeconds as a duration.
 const leaseTime = 8 * time.Second
 
-// leaseSilence is how long such a Lease must not have been renewed.
+// leaseSilence is how long such a Lease must be without a renewal.
 var leaseSilence = lease.TakeoverDelay(leaseTime)
 
-// newLeasedPool is stage, with workers that have a Lease of their own.
+// newLeasedPool returns an environment with workers that have their own Lease.
 func newLeasedPool(ctx context.Context, size int32, jobs []v1alpha1.Job) *environment {
 	GinkgoHelper()
 	s := newEnvironment(ctx)
@@ -99,7 +99,7 @@ func (s *environment) forceReplacePod(ctx context.Context, name string) (former,
 }
 
 var _ = Describe("Workers with a Lease of their own", func() {
-	// Most of this is waiting, so both ways in which a pod goes are played at the same time.
+	// This is mostly waiting, so both kinds of removal are tested at the same time.
 	It("keep their jobs after their pod is gone for as long as they renew it, whatever happens to the operator, also when a pod of the same name comes", func(ctx SpecContext) {
 		s, renamed := newLeasedPool(ctx, 3, jobsNamed("a b c d e f g h i")), newLeasedPool(ctx, 3, jobsNamed("a b c d e f g h i"))
 		held, heldBefore := s.lists(ctx)["w-2"], renamed.lists(ctx)["w-1"]
@@ -148,7 +148,7 @@ var _ = Describe("Workers with a Lease of their own", func() {
 		Eventually(lost.RunningJobs).WithContext(ctx).Should(BeEmpty())
 		s.awaitSettled(ctx)
 		Expect(s.listedJobs(ctx, "w-0", "w-1")).To(ContainElements(held))
-		// By the times of what happened, and not by when this spec looked: how long that takes depends on the machine.
+		// Use the times of the events, not of these checks, which depend on the machine.
 		renewed := s.lease(ctx, "w-2").Spec.RenewTime.Time
 		for _, job := range held {
 			stop, start := s.jobMove(job, lost)

@@ -1,6 +1,6 @@
-// Package pool proves the hand-over of standing jobs on a real API server: the operator is the program, pods are on simulated nodes, and
-// their workers are real ones in this process (internal/testkit/fakeworkers), which can be made to fail in every way that the rules of the
-// hand-over are there for.
+// Package pool tests the hand-over of standing jobs on a real API server: the operator is the program, pods are on simulated nodes, and
+// their workers are real ones in this process (internal/testkit/fakeworkers), which can be made to fail in every way that the hand-over
+// covers.
 package pool
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
-// suiteLabel labels the namespaces that the suite's operator looks after.
+// suiteLabel labels the namespaces in which the suite's operator works.
 const suiteLabel = "pool.suite.swarm.io/namespace"
 
 // Set once, before the first spec.
@@ -84,7 +84,7 @@ func stopOperator() {
 	Eventually(operatorSession.Terminate()).Should(gexec.Exit(0))
 }
 
-// namespace is one that the operator looks after.
+// namespace creates a namespace in which the operator works.
 func namespace(ctx context.Context) string {
 	GinkgoHelper()
 	return testcluster.KeptNamespace(ctx, api, "swarm-pool-", map[string]string{suiteLabel: "true"}).Name

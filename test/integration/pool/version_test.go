@@ -21,8 +21,7 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// restart has another operator lead, and waits until it has seen the pool: it has raised the fence of the ConfigMap, or made a new
-// ConfigMap.
+// restart starts another leader, and waits until it has seen the pool: it has raised the fence of the ConfigMap, or made a new ConfigMap.
 func (s *environment) restart(ctx context.Context, meanwhile func()) {
 	GinkgoHelper()
 	fence := func(g Gomega) string {
@@ -68,7 +67,7 @@ func (s *environment) writes(since time.Time) []string {
 	return requests
 }
 
-// doNothing is a time in which the operator was left alone.
+// doNothing waits for a time in which nothing changes.
 func doNothing() {}
 
 var _ = Describe("What is published", func() {
@@ -175,7 +174,7 @@ var _ = Describe("What is published", func() {
 		Expect(s.text(ctx)).To(Equal(before))
 	})
 
-	It("stays as it is while the pool is paused, by its annotation or by its mode", func(ctx SpecContext) {
+	It("does not change while the pool is paused, by its annotation or by its mode", func(ctx SpecContext) {
 		s := newStatefulSetPool(ctx, 2, jobsNamed("a b c"))
 		began := time.Now()
 		change(ctx, s.pool, func(pool *v1alpha1.WorkerPool) {

@@ -48,7 +48,7 @@ func startRun(ctx context.Context) *runner {
 	return r
 }
 
-// start executes a target of the Makefile, as a user does: without what the make that runs this suite has put into the environment.
+// start runs a target of the Makefile as a user does: without the variables of the make that runs this suite.
 func start(target string, environment ...string) *gexec.Session {
 	GinkgoHelper()
 	command := exec.Command("make", target, "KUBECONFIG="+os.Getenv("KUBECONFIG"))

@@ -105,7 +105,7 @@ var _ = Describe("make run", Ordered, func() {
 	})
 })
 
-// namespace is a new one, which goes when the suite ends.
+// namespace creates a namespace, and deletes it when the suite ends.
 func namespace(ctx context.Context, cluster testcluster.Cluster) string {
 	GinkgoHelper()
 	made := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "swarm-run-"}}
@@ -114,7 +114,7 @@ func namespace(ctx context.Context, cluster testcluster.Cluster) string {
 	return made.Name
 }
 
-// expectTwoAndTwo has the scheduler place two replicas on on-demand nodes and two on spot nodes.
+// expectTwoAndTwo expects two replicas on on-demand nodes and two on spot nodes.
 func expectTwoAndTwo(ctx context.Context, ns string) {
 	GinkgoHelper()
 	DeferCleanup(testcluster.Kubectl, "uncordon", "--selector", capacityType)
@@ -178,7 +178,7 @@ func registration(ctx context.Context, cluster testcluster.Cluster) (*admissionv
 	return found, cluster.API.Get(ctx, client.ObjectKey{Name: webhookconfig.ConfigurationName}, found)
 }
 
-// coveredNamespaces are the namespaces whose pods the API server asks about.
+// coveredNamespaces returns the namespaces for which the webhook is called.
 func coveredNamespaces(ctx context.Context, cluster testcluster.Cluster) ([]string, error) {
 	found, err := registration(ctx, cluster)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package run proves `make run`: the operator from source, as a process beside a control plane with simulated nodes, does all that an
+// Package run tests `make run`: the operator from source, as a process beside a control plane with simulated nodes, does everything that an
 // installed one does, and leaves nothing behind.
 package run
 

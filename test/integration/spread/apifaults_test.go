@@ -22,7 +22,7 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// An apiFault is what may happen to a request on its way to the API server.
+// An apiFault is a fault of a request to the API server.
 type apiFault func(answer http.ResponseWriter, request *http.Request, proceed http.Handler)
 
 func passThrough(answer http.ResponseWriter, request *http.Request, proceed http.Handler) {
@@ -33,13 +33,13 @@ func respondWith(code int) apiFault {
 	return func(answer http.ResponseWriter, _ *http.Request, _ http.Handler) { http.Error(answer, "not now", code) }
 }
 
-// tooManyRequests is how an API server refuses that has too much to do.
+// tooManyRequests is the refusal of an overloaded API server.
 func tooManyRequests(answer http.ResponseWriter, _ *http.Request, _ http.Handler) {
 	answer.Header().Set("Retry-After", "1")
 	http.Error(answer, "too many requests", http.StatusTooManyRequests)
 }
 
-// noResponse does not answer until the client gives up, or for longer than the operator waits.
+// noResponse does not respond until the client gives up, or for longer than the operator waits.
 func noResponse(answer http.ResponseWriter, request *http.Request, _ http.Handler) {
 	patience, cancel := context.WithTimeout(request.Context(), 6*time.Second)
 	defer cancel()
@@ -49,44 +49,44 @@ func noResponse(answer http.ResponseWriter, request *http.Request, _ http.Handle
 
 func abortConnection(http.ResponseWriter, *http.Request, http.Handler) { panic(http.ErrAbortHandler) }
 
-// loseResponse has the API server do it, and does not say so.
+// loseResponse forwards the request, and drops the response.
 func loseResponse(_ http.ResponseWriter, request *http.Request, proceed http.Handler) {
 	proceed.ServeHTTP(discardWriter{http.Header{}}, request)
 	panic(http.ErrAbortHandler)
 }
 
-// discardWriter discards an answer.
+// discardWriter discards a response.
 type discardWriter struct{ header http.Header }
 
 func (n discardWriter) Header() http.Header             { return n.header }
 func (discardWriter) Write(content []byte) (int, error) { return len(content), nil }
 func (discardWriter) WriteHeader(int)                   {}
 
-// An apiFaultProxy stands between an operator and the API server. While it rages, requests meet one mishap after the other.
+// An apiFaultProxy is between an operator and the API server, and injects faults into requests while it is active.
 type apiFaultProxy struct {
 	upstream http.Handler
 
 	lock       sync.Mutex
-	pathPart   string // what a path must contain to meet any
+	pathPart   string // what a path must contain to be affected
 	remaining  []apiFault
 	faultCount int
 }
 
-// inject begins a storm of these mishaps, after which the weather is fine. Only paths that contain a text meet them.
+// inject injects these faults once each, only into requests whose path contains a text.
 func (s *apiFaultProxy) inject(struck string, mishaps ...apiFault) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	s.pathPart, s.remaining, s.faultCount = struck, mishaps, 0
 }
 
-// injectedFaults is how many requests have met one.
+// injectedFaults returns how many requests were affected.
 func (s *apiFaultProxy) injectedFaults() int {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	return s.faultCount
 }
 
-// ServeHTTP implements http.Handler. Watches and the Lease are spared: an operator without them is another matter.
+// ServeHTTP implements http.Handler. It does not affect watches and the Lease: an operator without them is tested elsewhere.
 func (s *apiFaultProxy) ServeHTTP(answer http.ResponseWriter, request *http.Request) {
 	if request.URL.Query().Get("watch") != "" || strings.Contains(request.URL.Path, "/leases") {
 		s.upstream.ServeHTTP(answer, request)
@@ -111,7 +111,7 @@ func (s *apiFaultProxy) nextFault(path string) apiFault {
 	return next
 }
 
-// exposed is a storm that has not begun, and the kubeconfig of an operator behind it.
+// exposed returns a proxy that is not active yet, and the kubeconfig of an operator behind it.
 func exposed(ctx context.Context) (*apiFaultProxy, string) {
 	GinkgoHelper()
 	target, _, err := rest.DefaultServerUrlFor(cluster.Config)

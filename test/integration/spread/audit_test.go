@@ -99,13 +99,13 @@ func (s *environment) requests() []request {
 	return slices.DeleteFunc(s.since.requests(), func(r request) bool { return r.ObjectRef.Namespace != s.namespace })
 }
 
-// moves are the pods that the operator has taken away, in order.
+// moves returns the removals of pods by the operator, in order.
 func (s *environment) moves() []request {
 	GinkgoHelper()
 	return slices.DeleteFunc(s.requests(), func(r request) bool { return !r.isRemoval() || r.Response.Code >= 300 })
 }
 
-// verbs are the ways in which pods were taken away, each once.
+// verbs returns the verbs with which pods were removed, without duplicates.
 func verbs(moves []request) []string {
 	found := map[string]bool{}
 	for _, move := range moves {
@@ -114,7 +114,7 @@ func verbs(moves []request) []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// removedPods are the names of the pods that were taken away, in order.
+// removedPods returns the names of the removed pods, in order.
 func removedPods(moves []request) []string {
 	names := make([]string, 0, len(moves))
 	for _, move := range moves {

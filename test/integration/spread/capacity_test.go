@@ -80,7 +80,7 @@ var _ = Describe("When nodes go and come", func() {
 		w.awaitRunning(ctx, 4, 2)
 		w.status(ctx, v1alpha1.SpreadSpotUnavailable)
 		w.awaitEvent(ctx, "Warning SpotUnavailable: ")
-		Expect(verbs(s.moves())).To(Equal([]string{"delete"}), "only pods that never ran were taken away")
+		Expect(verbs(s.moves())).To(Equal([]string{"delete"}), "only pods that never ran were removed")
 
 		seen := w.watchPods(ctx)
 		s.node(ctx, "wide", withLabels(map[string]string{capacity: spot}))
@@ -129,7 +129,7 @@ var _ = Describe("When nodes go and come", func() {
 	})
 })
 
-// timeToFirstMove returns how long after a moment the API server received the operator's first request to take a pod away.
+// timeToFirstMove returns how long after a time the API server received the operator's first request to remove a pod.
 func (s *environment) timeToFirstMove(since time.Time) time.Duration {
 	GinkgoHelper()
 	later := slices.DeleteFunc(s.moves(), func(move request) bool { return move.Received.Before(since) })
@@ -137,7 +137,7 @@ func (s *environment) timeToFirstMove(since time.Time) time.Duration {
 	return later[0].Received.Sub(since)
 }
 
-// huntDuration is how long it goes on at least: a few cooldowns, or SPREAD_HUNT. In `make soak` it is five minutes.
+// huntDuration is the minimum duration of the spec: a few cooldowns, or SPREAD_HUNT. In `make soak` it is five minutes.
 func huntDuration() time.Duration {
 	GinkgoHelper()
 	asked := os.Getenv("SPREAD_HUNT")

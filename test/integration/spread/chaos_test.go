@@ -18,7 +18,7 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// A chaosEvent is something that may happen to a cluster at any time. How often is up to its weight.
+// A chaosEvent is an event that may happen in a cluster at any time, with a frequency by weight.
 type chaosEvent struct {
 	name   string
 	weight int
@@ -57,7 +57,7 @@ var chaosEvents = []chaosEvent{
 	{"begin", 2, (*soakTest).startMissingReplica},
 }
 
-// injectChaos has something happen, and a moment pass.
+// injectChaos causes an event, and waits a moment.
 func (s *soakTest) injectChaos(ctx context.Context) {
 	GinkgoHelper()
 	total := 0
@@ -73,7 +73,7 @@ func (s *soakTest) injectChaos(ctx context.Context) {
 			break
 		}
 	}
-	select { // how often things go wrong: nothing is waited for
+	select { // how often events occur, without waiting for their effects
 	case <-ctx.Done():
 	case <-time.After(time.Duration(s.random.IntN(700)) * time.Millisecond):
 	}
@@ -144,7 +144,7 @@ func (s *soakTest) deletePods(ctx context.Context, one *managedWorkload) {
 	}
 }
 
-// makeUnready has a pod not be Ready until it is healed.
+// makeUnready makes a pod not Ready until it is healed.
 func (s *soakTest) makeUnready(ctx context.Context, one *managedWorkload) {
 	GinkgoHelper()
 	pods, err := s.pods(ctx, one.GetName())
@@ -166,7 +166,7 @@ func (s *soakTest) declare(ctx context.Context, pod *corev1.Pod, ready corev1.Co
 	}
 }
 
-// failPods ends a pod like a kubelet that has no room for it. The pod stays until it is deleted.
+// failPods fails a pod like a kubelet that has no room for it. The pod stays until it is deleted.
 func (s *soakTest) failPods(ctx context.Context, one *managedWorkload) {
 	GinkgoHelper()
 	pods, err := s.pods(ctx, one.GetName())
@@ -178,7 +178,7 @@ func (s *soakTest) failPods(ctx context.Context, one *managedWorkload) {
 	}
 }
 
-// changeBudgets gives a workload a budget, or one more, or takes it away.
+// changeBudgets adds a budget to a workload, or removes its budgets.
 func (s *soakTest) changeBudgets(ctx context.Context, w *managedWorkload) {
 	GinkgoHelper()
 	second := &policyv1.PodDisruptionBudget{ObjectMeta: s.meta(w.GetName()+"-more", nil)}

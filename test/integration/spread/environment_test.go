@@ -16,7 +16,7 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// An environment is a namespace with nodes of its own: no other pods are on them, and its pods are on no other.
+// An environment is a namespace with its own nodes: no other pods run on them, and its pods run on no others.
 type environment struct {
 	namespace string
 	since     auditPosition
@@ -51,7 +51,7 @@ func newEnvironment(ctx context.Context) *environment {
 	return s
 }
 
-// newCoveredEnvironment is a stage whose pods the API server asks about from the very first on.
+// newCoveredEnvironment returns an environment for whose pods the webhook is called from the first one on.
 func newCoveredEnvironment(ctx context.Context) *environment {
 	GinkgoHelper()
 	s := newEnvironment(ctx)
@@ -59,7 +59,7 @@ func newCoveredEnvironment(ctx context.Context) *environment {
 	return s
 }
 
-// awaitCovered waits until the API server asks about pods of the namespace, because of a workload without pods.
+// awaitCovered creates a workload without pods, and waits until the webhook is called for the namespace.
 func (s *environment) awaitCovered(ctx context.Context) {
 	GinkgoHelper()
 	s.deployment(ctx, "cover", 0, spreadSettings("0", "50"))
@@ -82,7 +82,7 @@ func (s *environment) podOf(owner metav1.Object, kind string, labels map[string]
 	}
 }
 
-// podSpec is what all pods of the scene have in common: they go to its nodes.
+// podSpec is common to all pods of the environment: they go to its nodes.
 func (s *environment) podSpec() corev1.PodSpec {
 	return corev1.PodSpec{
 		TerminationGracePeriodSeconds: new(int64(1)),
@@ -160,7 +160,7 @@ func (s *environment) events(ctx context.Context, name string) ([]string, error)
 	return messages, err
 }
 
-// describe shows what a spec has left when it has failed.
+// describe prints the state of the environment if the spec has failed.
 func (s *environment) describe(ctx context.Context) {
 	list, class := &corev1.PodList{}, map[string]string{}
 	if api.List(ctx, list, client.InNamespace(s.namespace)) == nil {

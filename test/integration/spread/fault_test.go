@@ -116,7 +116,7 @@ func annotateNamespace(ctx context.Context, name string, annotations map[string]
 		To(Succeed())
 }
 
-// setNamespaceLabel takes a namespace into the operator's care or out of it. Without a value the label goes.
+// setNamespaceLabel brings a namespace into the operator's scope or removes it. Without a value the label is removed.
 func setNamespaceLabel(ctx context.Context, name string, value any) {
 	GinkgoHelper()
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": map[string]any{ours: value}}})

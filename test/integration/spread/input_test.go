@@ -16,7 +16,7 @@ import (
 )
 
 var _ = Describe("A setting that is wrong", func() {
-	It("is told, and the last good one stays in force, also for new pods", func(ctx SpecContext) {
+	It("is reported, and the last valid one stays in force, also for new pods", func(ctx SpecContext) {
 		s := newCoveredEnvironment(ctx)
 		all := map[string]workload{"101": {}, "-1": {}, "abc": {}, "60 %": {}}
 		for value := range all {
@@ -56,7 +56,7 @@ var _ = Describe("A setting that is wrong", func() {
 		Expect(s.moves()).To(BeEmpty())
 	})
 
-	It("on a template that names its node is told, and nothing is moved", func(ctx SpecContext) {
+	It("on a template that names its node is reported, and nothing is moved", func(ctx SpecContext) {
 		s := newCoveredEnvironment(ctx)
 		w := s.deployment(ctx, "fixed", 4, spreadSettings("", "50"),
 			func(spec *appsv1.DeploymentSpec) { spec.Template.Spec.NodeName = s.nodeName("on-demand-a") })
@@ -81,7 +81,7 @@ var _ = Describe("A setting that is wrong", func() {
 		Expect(replicaFleet.awaitLeader(ctx).session).NotTo(gexec.Exit())
 	})
 
-	It("that admission can never follow is told, and nothing is moved", func(ctx SpecContext) {
+	It("that admission can never follow is reported, and nothing is moved", func(ctx SpecContext) {
 		system := &environment{namespace: metav1.NamespaceSystem, since: currentAuditPosition()}
 		setNamespaceLabel(ctx, system.namespace, "true")
 		DeferCleanup(func(ctx SpecContext) {

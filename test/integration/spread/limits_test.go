@@ -26,7 +26,7 @@ var _ = Describe("No pod is lost", func() {
 				fmt.Sprintf(`[{"op":"add","path":"/spec/taints/-","value":{"key":%q,"effect":"NoExecute"}}]`, corev1.TaintNodeNotReady))
 		}
 		Consistently(s.moves).Should(BeEmpty())
-		s.open(ctx) // it takes them away again
+		s.open(ctx) // it removes them again
 		w.awaitSettled(ctx, 2, 4)
 		Expect(s.moves()).To(BeEmpty())
 	})
@@ -85,7 +85,7 @@ var _ = Describe("No pod is lost", func() {
 		w.awaitSettled(ctx, 0, 8)
 	})
 
-	It("for five minutes because a budget would not let go of one that is not Ready", func(ctx SpecContext) {
+	It("for five minutes because a budget would not release one that is not Ready", func(ctx SpecContext) {
 		s := newCoveredEnvironment(ctx)
 		w := s.deployment(ctx, "silent", 4, spreadSettings("1", "100"))
 		w.awaitSettled(ctx, 1, 3)
@@ -101,7 +101,7 @@ var _ = Describe("No pod is lost", func() {
 	})
 })
 
-// newWarmEnvironment returns a stage whose operator already moves pods: right after its start it does not.
+// newWarmEnvironment returns an environment whose operator already moves pods, which it does not right after its start.
 func newWarmEnvironment(ctx context.Context) *environment {
 	GinkgoHelper()
 	s := newCoveredEnvironment(ctx)

@@ -23,7 +23,7 @@ const (
 	disruptionTaint = "karpenter.sh/disrupted"
 )
 
-// cordonAll keeps the cluster's own nodes out of the way until the suite ends: specs have nodes of their own.
+// cordonAll cordons the cluster's own nodes until the suite ends: specs have their own nodes.
 func cordonAll(ctx context.Context) {
 	GinkgoHelper()
 	list := &corev1.NodeList{}
@@ -48,7 +48,7 @@ func patchNode(ctx context.Context, name string, kind types.PatchType, patch str
 	Expect(api.Patch(ctx, node, client.RawPatch(kind, []byte(patch)))).To(Succeed())
 }
 
-// taintNode puts the notice on a node.
+// taintNode adds the notice to a node.
 func taintNode(ctx context.Context, name string) {
 	GinkgoHelper()
 	patchNode(ctx, name, types.JSONPatchType, fmt.Sprintf(`[{"op":"add","path":"/spec/taints/-","value":{"key":%q,"effect":"NoSchedule"}}]`,
@@ -75,7 +75,7 @@ func (s *environment) nodes(ctx context.Context, classes ...string) {
 	s.open(ctx)
 }
 
-// node makes a node for the pods of this scene alone, which has room for many of them.
+// node creates a node for pods of this environment only, with room for many of them.
 func (s *environment) node(ctx context.Context, name string, changes ...func(*corev1.Node)) {
 	GinkgoHelper()
 	resources := corev1.ResourceList{
@@ -111,7 +111,7 @@ func small(pods string) func(*corev1.Node) {
 // nodeName is the full name of a node of this scene.
 func (s *environment) nodeName(name string) string { return s.namespace + "-" + name }
 
-// open waits until all nodes of the scene take pods. One that is new does not.
+// open waits until all nodes of the environment accept pods. A new node does not.
 func (s *environment) open(ctx context.Context) {
 	GinkgoHelper()
 	Eventually(func() ([]string, error) {

@@ -32,7 +32,7 @@ func (s *soakTest) setPodCapacity(ctx context.Context, name string, pods int) {
 		client.RawPatch(types.MergePatchType, []byte(body)))).To(Succeed())
 }
 
-// randomNode is a node of the scene, nil when there is none.
+// randomNode returns a node of the environment, nil if there is none.
 func (s *soakTest) randomNode(ctx context.Context) *corev1.Node {
 	GinkgoHelper()
 	all := s.listNodes(ctx)
@@ -60,12 +60,12 @@ func (s *soakTest) restoreOne(ctx context.Context, _ *managedWorkload) {
 	}
 }
 
-// restore has a node take pods again.
+// restore makes a node accept pods again.
 func (s *soakTest) restore(ctx context.Context, node *corev1.Node) {
 	GinkgoHelper()
 	cordon(ctx, node.Name, false)
 	s.setPodCapacity(ctx, node.Name, 250)
-	left := slices.DeleteFunc(slices.Clone(node.Spec.Taints), func(t corev1.Taint) bool { return t.Key != ours }) // others see to theirs
+	left := slices.DeleteFunc(slices.Clone(node.Spec.Taints), func(t corev1.Taint) bool { return t.Key != ours }) // other specs handle theirs
 	text, err := json.Marshal(map[string]any{"spec": map[string]any{"taints": left}})
 	Expect(err).NotTo(HaveOccurred())
 	if len(left) < len(node.Spec.Taints) {
@@ -81,7 +81,7 @@ func (s *soakTest) listNodes(ctx context.Context) []corev1.Node {
 	return list.Items
 }
 
-// blockClass takes all room of a class away, in one way or the other.
+// blockClass removes all room of a class in one of several ways.
 func (s *soakTest) blockClass(ctx context.Context, _ *managedWorkload) {
 	class, way := []string{spot, spot, onDemand}[s.random.IntN(3)], s.random.IntN(4)
 	for _, node := range s.listNodes(ctx) {
@@ -103,7 +103,7 @@ func isTainted(node corev1.Node) bool {
 	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == disruptionTaint })
 }
 
-// restoreAll has all nodes take pods again that do not.
+// restoreAll makes all nodes accept pods again.
 func (s *soakTest) restoreAll(ctx context.Context, _ *managedWorkload) { s.healNodes(ctx) }
 
 func (s *soakTest) relabelOne(ctx context.Context, _ *managedWorkload) {
@@ -144,7 +144,7 @@ func (s *soakTest) kill(context.Context, *managedWorkload) {
 	Eventually(one.session.Signal(syscall.SIGKILL)).Should(gexec.Exit())
 }
 
-// freezeReplica stops a replica for a while. Half the time the API server goes on asking it.
+// freezeReplica freezes a replica for a while. Half of the time the API server continues to call it.
 func (s *soakTest) freezeReplica(context.Context, *managedWorkload) {
 	all := replicaFleet.listReplicas()
 	if len(all) == 0 || len(s.frozen) > 0 {

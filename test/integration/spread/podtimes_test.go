@@ -24,7 +24,7 @@ import (
 // lag is how late an observer may learn of a change, on a busy machine.
 const lag = 1500 * time.Millisecond
 
-// A podTimes is when the pods of a scene did what.
+// A podTimes records when the pods of an environment were created, Ready and removed.
 type podTimes struct {
 	lock        sync.Mutex
 	pods        map[types.UID]*podLifetime
@@ -55,7 +55,7 @@ func (o *podLifetime) setServing(serves bool) {
 	}
 }
 
-// record keeps a ledger until the spec ends.
+// record records until the spec ends.
 func record(ctx context.Context, s *environment) *podTimes {
 	GinkgoHelper()
 	l := &podTimes{pods: map[types.UID]*podLifetime{}}
@@ -138,7 +138,7 @@ func (a *managedWorkload) settingsAround(at time.Time) []settings {
 	return result
 }
 
-// checkMoves looks whether the operator has kept its promises with every pod that it took.
+// checkMoves checks that the operator has kept its promises with every pod that it removed.
 func (s *soakTest) checkMoves() {
 	GinkgoHelper()
 	Expect(s.podTimes.interrupted).To(BeFalse(), "the API server has ended the watch")
@@ -162,7 +162,7 @@ func (s *soakTest) checkMoves() {
 	}
 }
 
-// checkAllowed looks whether a pod was one that may be taken, in this way.
+// checkAllowed checks that a pod could be removed in this way.
 func (s *soakTest) checkAllowed(move request, p *podLifetime, w *managedWorkload, reason string) {
 	history := w.settingsAround(move.Received)
 	interrupted := slices.ContainsFunc(s.interruptions, func(at time.Time) bool { return at.Sub(move.Received).Abs() < lag })
@@ -177,7 +177,7 @@ func (s *soakTest) checkAllowed(move request, p *podLifetime, w *managedWorkload
 	}
 }
 
-// checkPace looks whether the last of some moves was one that the step allows.
+// checkPace checks that the last of some moves was within the allowed step.
 func (s *soakTest) checkPace(w *managedWorkload, moves []request) {
 	last, least, step := moves[len(moves)-1], math.MaxInt, 1
 	for _, setting := range w.settingsAround(last.Received) {
@@ -195,9 +195,9 @@ func (s *soakTest) checkPace(w *managedWorkload, moves []request) {
 	}
 }
 
-var evictionLog = regexp.MustCompile(`time=(\S+) .*msg="took a pod away".* pod=\S+/(\S+) verb=.* reason="?([^"\n]*)"?`)
+var evictionLog = regexp.MustCompile(`time=(\S+) .*msg="removed pod".* pod=\S+/(\S+) verb=.* reason="?([^"\n]*)"?`)
 
-// An evictionEntry is a log line about a pod that was taken.
+// An evictionEntry is a log line about a removed pod.
 type evictionEntry struct {
 	at       time.Time
 	pod, why string

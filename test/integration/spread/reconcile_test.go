@@ -31,7 +31,7 @@ func newMisplaced(ctx context.Context, size int32) (s *environment, deployment, 
 }
 
 var _ = Describe("A workload that was made without us", func() {
-	It("is moved to its split in steps, as little as is needed, and its template stays as it is", func(ctx SpecContext) {
+	It("is moved to its split in steps, as little as is needed, and its template does not change", func(ctx SpecContext) {
 		s, deployment, set := newMisplaced(ctx, 8)
 		all := []workload{deployment, set}
 		seen := []*podwatch.Recorder{deployment.watchPods(ctx), set.watchPods(ctx)}

@@ -26,10 +26,10 @@ const (
 	deadline = 5 * time.Second
 )
 
-// An operatorFleet is the replicas of the operator, and the door through which the API server asks them in turn.
+// An operatorFleet is the replicas of the operator, and the proxy through which the API server calls them in turn.
 type operatorFleet struct {
-	port   string // of the door
-	folder string // of the certificate that the door and all replicas show
+	port   string // of the proxy
+	folder string // of the certificate that the proxy and all replicas serve
 	server *http.Server
 
 	lock            sync.Mutex
@@ -92,14 +92,14 @@ func (f *operatorFleet) listReplicas() []*replica {
 	return slices.Clone(f.replicas)
 }
 
-// stopRouting stops the door from sending requests to a replica.
+// stopRouting stops the proxy from sending requests to a replica.
 func (f *operatorFleet) stopRouting(r *replica) {
 	f.lock.Lock()
 	defer f.lock.Unlock()
 	f.replicas = slices.DeleteFunc(f.replicas, func(one *replica) bool { return one == r })
 }
 
-// startRouting has the door send questions to a replica again.
+// startRouting makes the proxy send requests to a replica again.
 func (f *operatorFleet) startRouting(r *replica) {
 	f.lock.Lock()
 	defer f.lock.Unlock()
@@ -169,6 +169,6 @@ func (f *operatorFleet) next() *replica {
 	return f.replicas[f.nextIndex%len(f.replicas)]
 }
 
-// insecureTransport is for connections to replicas, which show the certificate of the door.
+// insecureTransport is for connections to replicas, which serve the certificate of the proxy.
 var insecureTransport = &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true,
 	MaxIdleConnsPerHost: 100}

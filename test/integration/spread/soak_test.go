@@ -21,18 +21,18 @@ import (
 )
 
 const (
-	// chaosDuration is how long everything goes wrong between two times of peace.
+	// chaosDuration is how long faults are injected between two recoveries.
 	chaosDuration = 40 * time.Second
-	// recoveryTimeout is how long it may take until all is well again. It is mostly seconds; but Kubernetes gives back to a budget what it has
-	// charged for a pod that was not evicted after two minutes.
+	// recoveryTimeout is how long a recovery may take. It mostly takes seconds, but Kubernetes credits a budget for a pod that was not
+	// evicted only after two minutes.
 	recoveryTimeout = 150 * time.Second
 	// slow is how long a wait lasts before it is explained.
 	slow = 20 * time.Second
-	// quietPeriod is how long nothing is written when all is well.
+	// quietPeriod is how long nothing may be written after a recovery.
 	quietPeriod = 5 * time.Second
 )
 
-// A soakTest is a scene in which everything goes wrong again and again, in an order that its seed gives.
+// A soakTest is an environment in which faults are injected repeatedly, in an order that depends on its seed.
 type soakTest struct {
 	*environment
 	random        *rand.Rand
@@ -42,8 +42,8 @@ type soakTest struct {
 	frozen        []*replica
 	resumed       []*replica
 	interruptions []time.Time
-	drillMoves    []request // what was moved before the last time of peace
-	extra         int       // nodes that were made beside the first
+	drillMoves    []request // what was moved before the last recovery
+	extra         int       // nodes that were created in addition to the first
 	faults        []string  // promises that were not kept
 }
 
@@ -82,21 +82,21 @@ func soakOptions() (time.Duration, uint64) {
 	return long, seed
 }
 
-// awaitFormerSpecs waits until the API server asks about the soak's own namespace alone: the operator gives up the namespaces of earlier
-// specs with a write each, and the soak counts its writes.
+// awaitFormerSpecs waits until the webhook is called only for the soak's own namespace: the operator removes the namespaces of earlier
+// specs with one write each, and the soak counts writes.
 func (s *soakTest) awaitFormerSpecs(ctx context.Context) {
 	GinkgoHelper()
 	Eventually(selected).WithContext(ctx).WithTimeout(recoveryTimeout).Should(ConsistOf(s.namespace))
 }
 
-// fault notes a promise that was not kept. The soak goes on: there may be others.
+// fault records a broken promise. The soak continues, to find others.
 func (s *soakTest) fault(format string, values ...any) {
 	text := time.Now().Format("15:04:05.000 ") + fmt.Sprintf(format, values...)
 	s.faults = append(s.faults, text)
 	GinkgoWriter.Println("FAULT", text)
 }
 
-// awaitRecovered waits until every workload is as it should be, and looks whether that lasts and whether all promises were kept on the way.
+// awaitRecovered waits until every workload is in its desired state, and checks that this lasts and that all promises were kept.
 func (s *soakTest) awaitRecovered(ctx context.Context, when string) {
 	GinkgoHelper()
 	began := time.Now()
@@ -117,7 +117,7 @@ func (s *soakTest) awaitRecovered(ctx context.Context, when string) {
 	s.since = currentAuditPosition()
 }
 
-// awaitHealthy waits until nothing is wrong any more, and logs what it waits for when that takes long.
+// awaitHealthy waits until there is no problem, and logs what it waits for if that takes long.
 func (s *soakTest) awaitHealthy(ctx context.Context, when string) []string {
 	GinkgoHelper()
 	began, reported := time.Now(), false
@@ -163,8 +163,7 @@ func (s *soakTest) estimatedPlacements(ctx context.Context) (total int) {
 	return total
 }
 
-// checkOrdinals looks whether nothing was moved since the last time of peace, and all pods of Deployments have the numbers that they
-// should.
+// checkOrdinals checks that nothing was moved since the last recovery, and that all pods of Deployments have the right numbers.
 func (s *soakTest) checkOrdinals(ctx context.Context, when string, guessed int) {
 	GinkgoHelper()
 	if guessed > 0 {
@@ -190,7 +189,7 @@ func (s *soakTest) checkOrdinals(ctx context.Context, when string, guessed int) 
 	}
 }
 
-// unexpectedActivity is what happens though nothing should any more. What is under way gets a second.
+// unexpectedActivity returns what still happens although nothing should. Activity in progress gets a second to end.
 func (s *soakTest) unexpectedActivity(ctx context.Context, when string) []string {
 	GinkgoHelper()
 	calm := currentAuditPosition()
@@ -207,7 +206,7 @@ func (s *soakTest) unexpectedActivity(ctx context.Context, when string) []string
 	})
 }
 
-// findProblems is what is not as it should be.
+// findProblems returns what is not in its desired state.
 func (s *soakTest) findProblems(ctx context.Context) []string {
 	GinkgoHelper()
 	list := &corev1.PodList{}

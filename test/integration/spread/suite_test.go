@@ -1,6 +1,6 @@
-// Package spread proves on a real API server that workloads are split between spot and on-demand nodes, and stay so: the operator is the
-// program, as many replicas of it as a spec needs, and the API server asks them through a door in this process, in turn. Scheduler and
-// controllers are the real ones; nodes and pods are simulated.
+// Package spread tests on a real API server that workloads are split between spot and on-demand nodes, and stay so: the operator is the
+// program, with as many replicas as a spec needs, and the API server calls them in turn through a proxy in this process. Scheduler and
+// controllers are real; nodes and pods are simulated.
 package spread
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/testcluster"
 )
 
-// ours labels the namespaces that the suite's operator looks after, and the nodes that were made for them.
+// ours labels the namespaces in which the suite's operator works, and the nodes that were created for them.
 const ours = "spread.suite.swarm.io/namespace"
 
 // Set once, before the first spec.
@@ -64,7 +64,7 @@ func deleteAll(ctx SpecContext) {
 	}).WithPolling(250 * time.Millisecond).Should(BeEmpty())
 }
 
-// namespace is one that the operator looks after.
+// namespace creates a namespace in which the operator works.
 func namespace(ctx context.Context) string {
 	GinkgoHelper()
 	return testcluster.KeptNamespace(ctx, api, "swarm-spread-", map[string]string{ours: "true"}).Name

@@ -28,7 +28,7 @@ import (
 // A webhookRequest is a request of the API server about a pod, and the replica that received it.
 type webhookRequest struct{ namespace, pod, replica string }
 
-// startWebhookProxy listens to the API server. Without a replica no request is answered, as with a Service that has no endpoint.
+// startWebhookProxy starts the proxy that the API server calls. Without a replica it answers no request, like a Service without endpoints.
 func startWebhookProxy() *operatorFleet {
 	GinkgoHelper()
 	folder := GinkgoT().TempDir()
@@ -50,7 +50,7 @@ func startWebhookProxy() *operatorFleet {
 
 func (f *operatorFleet) close() { _ = f.server.Close() }
 
-// ServeHTTP gives a question to the next replica in turn, and notes it.
+// ServeHTTP forwards a request to the next replica in turn, and records it.
 func (f *operatorFleet) ServeHTTP(writer http.ResponseWriter, request *http.Request) {
 	to := f.next()
 	if to == nil {
@@ -90,15 +90,15 @@ func (f *operatorFleet) recordRequest(body []byte, to *replica) {
 	f.webhookRequests = append(f.webhookRequests, webhookRequest{review.Request.Namespace, pod.Name + pod.GenerateName, to.name})
 }
 
-// requestsIn are the questions about pods of a namespace.
+// requestsIn returns the requests about pods of a namespace.
 func (f *operatorFleet) requestsIn(namespace string) []webhookRequest {
 	f.lock.Lock()
 	defer f.lock.Unlock()
 	return slices.DeleteFunc(slices.Clone(f.webhookRequests), func(q webhookRequest) bool { return q.namespace != namespace })
 }
 
-// install has the API server ask at the door as the installed configuration does, until the suite ends. Which namespaces are asked about
-// is for the operator to say.
+// install makes the API server call the proxy as the installed configuration does, until the suite ends. The operator selects the
+// namespaces.
 func install(ctx context.Context, f *operatorFleet) {
 	GinkgoHelper()
 	text, err := os.ReadFile(testcluster.FromRoot("deploy", "kustomize", "operator", "admission.yaml"))
@@ -116,7 +116,7 @@ func install(ctx context.Context, f *operatorFleet) {
 	DeferCleanup(func(ctx SpecContext) { Expect(client.IgnoreNotFound(api.Delete(ctx, configuration))).To(Succeed()) })
 }
 
-// selected returns the namespaces about whose pods the API server asks the spread webhook.
+// selected returns the namespaces for which the API server calls the spread webhook.
 func selected(ctx context.Context) ([]string, error) {
 	found := &admissionv1.MutatingWebhookConfiguration{}
 	if err := api.Get(ctx, client.ObjectKey{Name: "swarm-operator"}, found); err != nil {

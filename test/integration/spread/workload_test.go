@@ -20,7 +20,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/podwatch"
 )
 
-// A workload is a Deployment or a StatefulSet of a scene.
+// A workload is a Deployment or a StatefulSet of an environment.
 type workload struct {
 	*environment
 	client.Object
@@ -72,7 +72,7 @@ func statefulSetSpec(template corev1.PodTemplateSpec, size int32) appsv1.Statefu
 	}
 }
 
-// createBoth are a Deployment and a StatefulSet that want the same.
+// createBoth creates a Deployment and a StatefulSet with the same settings.
 func (s *environment) createBoth(ctx context.Context, name string, size int32, annotations map[string]string) []workload {
 	GinkgoHelper()
 	return []workload{s.deployment(ctx, name+"-d", size, annotations), s.statefulSet(ctx, name+"-s", size, annotations)}
@@ -159,7 +159,7 @@ func (w workload) awaitRunning(ctx context.Context, onDemand, spot int) {
 	Eventually(w.unsettledReason).WithContext(ctx).WithArguments(distribution(onDemand, spot), onDemand+spot).Should(BeEmpty(), w.GetName())
 }
 
-// awaitSettled waits for the same, and for the workload to say so.
+// awaitSettled waits for the same, and for the workload to report it.
 func (w workload) awaitSettled(ctx context.Context, onDemand, spot int) {
 	GinkgoHelper()
 	w.awaitRunning(ctx, onDemand, spot)
@@ -173,7 +173,7 @@ func (w workload) awaitSettled(ctx context.Context, onDemand, spot int) {
 	), w.GetName())
 }
 
-// unsettledReason is why the pods of a workload are not as they should be.
+// unsettledReason returns why the pods of a workload are not where they should be.
 func (w workload) unsettledReason(ctx context.Context, want string, size int) (string, error) {
 	pods, err := w.pods(ctx, w.GetName())
 	if err != nil {
@@ -196,7 +196,7 @@ func (w workload) unsettledReason(ctx context.Context, want string, size int) (s
 	return split, nil
 }
 
-// isAvailable reports whether a pod serves.
+// isAvailable reports whether a pod is available.
 func isAvailable(pod corev1.Pod) bool { return podwatch.IsAvailable(&pod) }
 
 // watchPods records a workload's pods from now on, until the spec ends.
@@ -205,7 +205,7 @@ func (w workload) watchPods(ctx context.Context) *podwatch.Recorder {
 	return podwatch.Watch(ctx, api, w.namespace, client.MatchingLabels{"app": w.GetName()})
 }
 
-// budget lets pods of a workload be evicted only while this many stay.
+// budget allows evictions of a workload's pods only while this many stay.
 func (w workload) budget(ctx context.Context, name string, least intstr.IntOrString) {
 	GinkgoHelper()
 	budget := &policyv1.PodDisruptionBudget{

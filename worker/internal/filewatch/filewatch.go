@@ -1,9 +1,9 @@
-// Package filewatch follows files in volumes that the kubelet keeps up to date.
+// Package filewatch watches files in volumes that the kubelet updates.
 //
-// It promises to send the content of all files whenever that of one has changed, at once where the kernel reports
-// changes, and after a short while where it does not (no inotify instances left, a file system without them). A file,
-// or the folder it is in, may come, go and come back. The kubelet changes a volume by renaming a link, `..data`, to
-// which the files are links themselves: so folders are watched, never files.
+// It promises to send the content of all files whenever one has changed: at once where the kernel reports changes, and after a short delay
+// where it does not (no inotify instances left, or a file system without inotify). A file or its directory may appear, disappear and come
+// back. The kubelet updates a volume by renaming the symbolic link `..data`, through which the files are linked. So directories are
+// watched, never files.
 package filewatch
 
 import (
@@ -32,19 +32,19 @@ func (s Snapshot) equal(other Snapshot) bool {
 	return s.Err == nil && other.Err == nil && bytes.Equal(s.Content, other.Content)
 }
 
-// A Watcher follows some files.
+// A Watcher watches some files.
 type Watcher struct {
 	Files    []string      // in the order in which they are read
 	Interval time.Duration // how often to look without a notification
 	Log      *slog.Logger
 }
 
-// Watch sends what is in the files, first at the start and then after each change, until the context ends. A receiver that
-// is slow misses intermediate content, never the last.
+// Watch sends the content of the files at the start and after each change, until the context ends. A slow receiver misses intermediate
+// content, never the last.
 func (w Watcher) Watch(ctx context.Context, snapshots chan<- []Snapshot) {
 	notifier, err := fsnotify.NewWatcher()
 	if err != nil {
-		w.Log.Warn("changes of files are noticed late: the kernel cannot tell of them", "every", w.Interval.String(), "error", err)
+		w.Log.Warn("file changes are noticed late: the kernel does not report them", "every", w.Interval.String(), "error", err)
 		notifier = &fsnotify.Watcher{} // its channels are nil
 	} else {
 		defer notifier.Close()
@@ -53,7 +53,7 @@ func (w Watcher) Watch(ctx context.Context, snapshots chan<- []Snapshot) {
 	defer ticker.Stop()
 	var lastSent []Snapshot
 	for {
-		// The watch comes before the look, so that nothing can happen unseen in between.
+		// Watch before reading, so that no change is missed in between.
 		if err == nil {
 			w.watchDirs(notifier)
 		}
@@ -66,7 +66,7 @@ func (w Watcher) Watch(ctx context.Context, snapshots chan<- []Snapshot) {
 		case out <- current:
 			lastSent = current
 		case <-notifier.Events:
-		case <-notifier.Errors: // lost events: look again
+		case <-notifier.Errors: // lost events: read again
 		case <-ticker.C:
 		case <-ctx.Done():
 			return
@@ -96,7 +96,7 @@ func readFile(name string) (snapshot Snapshot) {
 	return snapshot
 }
 
-// watchDirs watches the folder of each file, or the nearest existing one above it.
+// watchDirs watches the directory of each file, or the nearest existing parent.
 func (w Watcher) watchDirs(notifier *fsnotify.Watcher) {
 	for _, name := range w.Files {
 		dir := filepath.Dir(name)

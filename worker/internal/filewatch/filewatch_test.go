@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// A testVolume is a folder that is changed as the kubelet changes one: the files are links into ..data, which is a link to a
-// folder of its own for each content, and is replaced by a rename.
+// A testVolume is a folder that is updated like the kubelet does: the files are links into ..data, which is a link to a folder for each
+// version of the content, and is replaced by a rename.
 type testVolume struct {
 	dir    string
 	writes int
@@ -43,7 +43,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// startWatcher follows files by notifications of the kernel only: the periodic look would take longer than any test.
+// startWatcher watches files by kernel notifications only: the polling interval is longer than any test.
 func startWatcher(t *testing.T, interval time.Duration, files ...string) <-chan []Snapshot {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -131,7 +131,7 @@ func TestPlainFilesAreWatchedToo(t *testing.T) {
 	awaitContent(t, snapshots, 0, "two")
 }
 
-// The same again is no news: what follows a change is the next change.
+// The same content is not sent again: after a change comes the next change.
 func TestUnchangedContentIsNotSent(t *testing.T) {
 	config := &testVolume{dir: t.TempDir()}
 	config.publish(t, "config.yml", "same")

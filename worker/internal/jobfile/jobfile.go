@@ -1,7 +1,7 @@
-// Package jobfile reads the file that a pool publishes: which jobs are this worker's, and their version.
+// Package jobfile reads the file that a pool publishes: the jobs of this worker, and their version.
 //
-// It promises that what it returns is whole: a file that is cut off, contains something twice or has no version is an error,
-// never an empty list. Keys that it does not know are left alone, so that an older worker reads a newer file.
+// It promises that what it returns is complete: a file that is cut off, contains something twice or has no version is an error, never an
+// empty list. Unknown keys are ignored, so that an older worker can read a newer file.
 package jobfile
 
 import (
@@ -22,12 +22,12 @@ type JobList struct {
 	Jobs        []string // sorted, each once
 }
 
-// Equal reports whether the two rosters have the same content.
+// Equal reports whether the two lists have the same content.
 func (r JobList) Equal(other JobList) bool {
 	return r.FileVersion == other.FileVersion && r.ListVersion == other.ListVersion && slices.Equal(r.Jobs, other.Jobs)
 }
 
-// Contains reports whether the job is the worker's.
+// Contains reports whether the job is on the list.
 func (r JobList) Contains(job string) bool {
 	_, found := slices.BinarySearch(r.Jobs, job)
 	return found
@@ -43,9 +43,9 @@ type workloadList struct {
 	Version int64    `json:"version"`
 }
 
-// Parse finds the worker's part. A worker that is not named has no jobs.
+// Parse returns the list of one worker. A worker that the file does not name has no jobs.
 func Parse(content []byte, worker string) (JobList, error) {
-	jsonContent, err := yaml.YAMLToJSONStrict(content) // strict about keys that are there twice
+	jsonContent, err := yaml.YAMLToJSONStrict(content) // strict: refuses duplicate keys
 	if err != nil {
 		return JobList{}, fmt.Errorf("parse YAML: %w", err)
 	}
@@ -54,7 +54,7 @@ func Parse(content []byte, worker string) (JobList, error) {
 		return JobList{}, fmt.Errorf("read lists: %w", err)
 	}
 	if doc.Version == nil {
-		return JobList{}, errors.New("read version: there is none")
+		return JobList{}, errors.New("read version: the file has none")
 	}
 	ownList := doc.Workloads[worker]
 	if ownList == nil {
@@ -70,8 +70,8 @@ func Parse(content []byte, worker string) (JobList, error) {
 	return JobList{FileVersion: *doc.Version, ListVersion: ownList.Version, Jobs: slices.Compact(jobs)}, nil
 }
 
-// ParseMinVersion reads the version that the file must have reached before anything starts: the pod's annotation, as the
-// downward API writes it into a file. A pod without the annotation has an empty one, which requires nothing.
+// ParseMinVersion parses the version that the file must have reached before anything starts: the pod's annotation, as the downward API
+// writes it into a file. Without the annotation the file is empty and requires nothing.
 func ParseMinVersion(content []byte) (int64, error) {
 	text := strings.TrimSpace(string(content))
 	if text == "" {

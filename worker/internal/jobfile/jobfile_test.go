@@ -36,9 +36,9 @@ func TestParse(t *testing.T) {
 
 func TestParseRefuses(t *testing.T) {
 	for reason, c := range map[string]struct{ content, says string }{
-		"nothing":             {"", "read version: there is none"},
+		"nothing":             {"", "read version: the file has none"},
 		"text":                {"hello", "read lists"},
-		"no version":          {"workloads: {}", "read version: there is none"},
+		"no version":          {"workloads: {}", "read version: the file has none"},
 		"a version of words":  {"version: three", "read lists"},
 		"a negative version":  {"version: -1", "negative"},
 		"broken YAML":         {"version: 3\nworkloads:\n  swarm-worker-0: [", "line"},

@@ -6,21 +6,21 @@ import (
 	"sync"
 )
 
-// maxLineBytes is how much is kept back until its line ends; a longer line is cut.
+// maxLineBytes is how much of an unfinished line is held back; a longer line is cut.
 const maxLineBytes = 16 << 10
 
-// A LineSink is where several programs write. Each line reaches it whole, by one call.
+// A LineSink receives the output of several programs. Each line reaches it whole, in one call.
 type LineSink struct {
 	To io.Writer
 	mu sync.Mutex
 }
 
-// WithLabel is a writer whose lines reach the sink behind a label.
+// WithLabel returns a writer whose lines reach the sink with a label in front.
 func (s *LineSink) WithLabel(label string) *LineWriter {
 	return &LineWriter{sink: s, label: "[" + label + "] "}
 }
 
-// LineWriter cuts what is written into lines.
+// LineWriter splits what is written into lines.
 type LineWriter struct {
 	sink    *LineSink
 	label   string

@@ -1,4 +1,4 @@
-// Package process runs the program of a job: until it ends, or until it was asked to stop and its grace is over.
+// Package process runs the program of a job until it ends, or until it was asked to stop and its grace period is over.
 package process
 
 import (
@@ -9,16 +9,16 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/process/processgroup"
 )
 
-// A Program is what is run.
+// A Program is the program to run.
 type Program struct {
 	Command        []string
-	Environment    []string // all of it
+	Environment    []string // the whole environment
 	Stdout, Stderr io.Writer
 	Grace          time.Duration // between SIGTERM and SIGKILL
 }
 
-// Run runs the program to its end: its own, or the one it is brought to when stop closes, at once when force does. It
-// returns how it ended, or that it could not be started.
+// Run runs the program until it ends. It asks the program to stop when stop closes, and kills it at once when force closes. It returns how
+// the program ended, or that it could not be started.
 func (p Program) Run(stop, kill <-chan struct{}) (string, error) {
 	program := exec.Command(p.Command[0], p.Command[1:]...) //nolint:noctx // ended by signals to its group, not by a context
 	program.Env, program.Stdout, program.Stderr = p.Environment, p.Stdout, p.Stderr
@@ -31,7 +31,8 @@ func (p Program) Run(stop, kill <-chan struct{}) (string, error) {
 	return state.String(), nil
 }
 
-// killAfter closes when the grace is over that begins with stop, or when force closes, unless the program has ended by then.
+// killAfter returns a channel that is closed when the grace period after stop is over, or when force closes, unless the program has ended
+// by then.
 func killAfter(grace time.Duration, stop, killNow, done <-chan struct{}) <-chan struct{} {
 	kill := make(chan struct{})
 	go func() {

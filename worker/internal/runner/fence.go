@@ -9,13 +9,13 @@ import (
 	"github.com/swarm-io/swarm-operator/worker/lease"
 )
 
-// minExpiryDelay is what jobs have to stop when the loss of the Lease was noticed too late, after a suspension for example.
+// minExpiryDelay is the time that jobs have to stop when the loss of the Lease was noticed too late, for example after a suspension.
 const minExpiryDelay = 500 * time.Millisecond
 
-// remaining is how long it is until a time of a Tenure. Tests replace it.
+// remaining returns the time until a time of a lease.State. Tests replace it.
 var remaining = lease.Remaining
 
-// A fence is what the Lease allows.
+// A fence holds what the Lease allows.
 type fence struct {
 	held                    bool
 	lostErr                 error           // why it is not held
@@ -24,7 +24,7 @@ type fence struct {
 	forceTimer, expiryTimer *time.Timer
 }
 
-// newFence is open for a worker without a Lease, and closed for one that has yet to get it.
+// newFence returns an open fence for a worker without a Lease, and a closed one for a worker that does not hold its Lease yet.
 func newFence(held bool) fence {
 	const never = 1000 * time.Hour
 	f := fence{held: held, forceTimer: time.NewTimer(never), expiryTimer: time.NewTimer(never)}
@@ -34,7 +34,7 @@ func newFence(held bool) fence {
 	return f
 }
 
-// update opens the fence, or closes it: then the time runs until stops are forced, and until nothing may run any more.
+// update opens or closes the fence. A closed fence has two deadlines: when stops are forced, and when nothing may run any more.
 func (f *fence) update(state lease.State) {
 	f.held, f.lostErr = state.Held, nil
 	if state.Held {
@@ -52,7 +52,7 @@ func (f *fence) update(state lease.State) {
 	}
 }
 
-// checkStopped returns what still runs when others may have the Lease. There is one way left to end that.
+// checkStopped returns an error for each job that still runs when others may have the Lease. Only the end of the process can stop them.
 func (r *runner) checkStopped() error {
 	var problems []error
 	for _, job := range r.jobs {
@@ -64,7 +64,7 @@ func (r *runner) checkStopped() error {
 	return errors.Join(problems...)
 }
 
-// waitForCalls waits for calls that are under way, unless they would have to have ended long ago.
+// waitForCalls waits for calls in progress, unless they should have ended long ago.
 func (r *runner) waitForCalls() {
 	close(r.done)
 	r.fence.forceTimer.Stop()

@@ -71,7 +71,7 @@ func TestNothingRunsWithoutTheLease(t *testing.T) {
 	})
 }
 
-// Jobs that take their time get it until others could take the Lease, and no longer.
+// Slow jobs get time to stop until others could take the Lease, and no longer.
 func TestAStopIsForcedBeforeTheLeaseIsOver(t *testing.T) {
 	runWithLease(t, func(t *testing.T, w *testRunner) {
 		w.stopTakes["slow"], w.forceable["slow"] = time.Hour, true
@@ -98,7 +98,7 @@ func TestAStopIsForcedBeforeTheLeaseIsOver(t *testing.T) {
 	})
 }
 
-// What has not stopped when others may have the Lease ends with the process.
+// Jobs that have not stopped when others may have the Lease end with the process.
 func TestAJobThatDoesNotStopEndsTheWorker(t *testing.T) {
 	for name, breakJob := range map[string]func(*testRunner){
 		"it does not heed": func(w *testRunner) { w.stopTakes["a"] = time.Hour },

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A state of a job. Only an idle one surely does not run.
+// The states of a job. Only an idle job certainly does not run.
 type state int
 
 const (
@@ -22,26 +22,26 @@ const (
 	maxBackoff     = time.Minute
 )
 
-// A job is on the list, or is not idle.
+// A job is on the list, or not idle.
 type job struct {
 	name         string
 	state        state
 	cancelled    bool // its context has ended: it must be stopped, even if it is wanted again
-	backingOff   bool // something failed, and is not tried again yet
+	backingOff   bool // something failed, and is not retried yet
 	backoff      time.Duration
 	cancel       context.CancelFunc // of the context that Start got
 	killCtx      context.Context    // ends when the watchdog stops it by force
 	stopWatching func()             // from the watchdog
 }
 
-// stopUnlisted stops a job that is not wanted, or forgets it when it does not run.
+// stopUnlisted stops a job that is not on the list, or removes it if it does not run.
 func (r *runner) stopUnlisted(j *job) {
 	switch {
 	case r.shouldRun(j.name) && !j.cancelled && (r.fence.held || j.state == idle):
 	case j.state == idle:
 		delete(r.jobs, j.name)
 	case j.state == starting:
-		j.cancelContext() // and when the start has returned, it is stopped
+		j.cancelContext() // it is stopped once the start has returned
 	case j.state == running && (!j.backingOff || r.leaving):
 		r.stop(j)
 	}
@@ -52,7 +52,7 @@ func (j *job) cancelContext() {
 	j.cancel()
 }
 
-// markIdle is what nothing runs of.
+// markIdle records that nothing of the job runs.
 func (j *job) markIdle() {
 	j.state, j.cancelled = idle, false
 	j.cancel()
@@ -66,7 +66,7 @@ func (r *runner) start(j *job) {
 	j.state, j.cancel = starting, end
 	r.watchJob(j)
 	r.Journal.Started(j.name)
-	r.Log.Info("start job", "job", j.name)
+	r.Log.Info("starting job", "job", j.name)
 	r.runAsync(func() error {
 		err := r.Jobs.Start(ctx, j.name)
 		if err != nil {
@@ -85,7 +85,7 @@ func (r *runner) start(j *job) {
 	})
 }
 
-// watchJob lets the watchdog end a job by force, without this goroutine, and no longer than until nothing of it runs any more.
+// watchJob lets the watchdog end a job by force, without this goroutine, until nothing of the job runs.
 func (r *runner) watchJob(j *job) {
 	name, end := j.name, j.cancel
 	killCtx, kill := context.WithCancel(context.Background())
@@ -100,7 +100,7 @@ func (r *runner) watchJob(j *job) {
 func (r *runner) stop(j *job) {
 	j.state = stopping
 	j.cancelContext()
-	r.Log.Info("stop job", "job", j.name)
+	r.Log.Info("stopping job", "job", j.name)
 	stopCtx, cancelStop := context.WithCancel(r.fence.stopCtx)
 	context.AfterFunc(j.killCtx, cancelStop)
 	r.runAsync(func() error {
@@ -117,18 +117,18 @@ func (r *runner) stop(j *job) {
 			j.backoff = 0
 			r.Journal.Stopped(j.name, nil)
 		case r.leaving:
-			// What cannot be stopped ends with the process, and that is next.
+			// A job that cannot be stopped ends with the process, which ends next.
 			j.markIdle()
 			r.stopErrors = append(r.stopErrors, fmt.Errorf("stop job %q: %w", j.name, err))
 		default:
 			j.state = running
-			r.Log.Error("job did not stop: it is tried again, and its list is not acknowledged", "job", j.name, "error", err)
+			r.Log.Error("job did not stop: retrying, and not acknowledging the list", "job", j.name, "error", err)
 			r.backOff(j)
 		}
 	})
 }
 
-// backOff leaves a job in its state for a while, longer each time.
+// backOff leaves a job in its state for a time that grows with each call.
 func (r *runner) backOff(j *job) {
 	j.backoff = min(max(2*j.backoff, initialBackoff), maxBackoff)
 	j.backingOff = true
@@ -143,7 +143,7 @@ func (r *runner) backOff(j *job) {
 	}, func(error) { j.backingOff = false })
 }
 
-// runAsync does something elsewhere and reports its end to the goroutine that owns the state.
+// runAsync runs a call on another goroutine, and reports its end to the goroutine that owns the state.
 func (r *runner) runAsync(call func() error, onDone func(error)) {
 	r.calls.Go(func() {
 		err := call()

@@ -38,8 +38,8 @@ func drawSteps(t *rapid.T) []step {
 	}), 1, 12).Draw(t, "steps")
 }
 
-// For any sequence of files, jobs that are slow or fail, and moments to look: the world finds no invariant broken (see
-// Started and Acknowledge), and in the end exactly the jobs of the last good file run.
+// For any sequence of files, jobs that are slow or fail, and any timing: no invariant is violated (see Started and Acknowledge), and in the
+// end exactly the jobs of the last valid file run.
 func TestAnySequenceOfFiles(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newTestRunner()

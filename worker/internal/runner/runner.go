@@ -1,13 +1,13 @@
-// Package runner keeps the running jobs equal to the worker's list.
+// Package runner keeps the running jobs in line with the worker's list.
 //
-// Its invariants, which the hand-over between workers rests on:
-//   - Everything that runs is on one list: the jobs of a new list start when those that are not on it have stopped.
-//   - A list is acknowledged when nothing runs that is not on it, never before, and lists are taken in the order of their versions.
-//   - Nothing starts while the file is older than the version that the pod's annotation asks for.
+// Its invariants, on which the hand-over between workers relies:
+//   - Everything that runs is on one list: the jobs of a new list start when the jobs that are not on it have stopped.
+//   - A list is acknowledged only when nothing runs that is not on it, and lists are applied in the order of their versions.
+//   - Nothing starts while the file is older than the version in the pod's annotation.
 //   - A file that cannot be read changes nothing.
-//   - With a Lease, nothing runs and nothing is acknowledged without it: when it is lost everything stops, and what has not
-//     stopped when others may have it ends with the process. A watchdog does the same should this goroutine be stuck.
-//   - Nothing here waits for a log or a journal: both must not block.
+//   - With a Lease, nothing runs and nothing is acknowledged without it: when it is lost, everything stops, and jobs that have not stopped
+//     when others may have it end with the process. If this goroutine is stuck, a watchdog does the same.
+//   - Nothing here waits for a log or a journal: neither may block.
 //
 // All state belongs to one goroutine; Start and Stop are called in others, which report back to it.
 package runner
@@ -35,20 +35,20 @@ type Jobs interface {
 	Stop(ctx context.Context, job string) error
 }
 
-// A Journal records what happens. It is called by the goroutine to which it happens.
+// A Journal records what happens, on the goroutine where it happens.
 type Journal interface {
 	Started(job string)            // before Start is called
 	Stopped(job string, err error) // after nothing of it runs any more; the error is that of a start that failed
 	Acknowledged(version, config int64)
 }
 
-// A StatusReporter shows the outside how things are.
+// A StatusReporter publishes the state of the worker.
 type StatusReporter interface {
 	Acknowledge(version, config int64)
 	Report(problem string, jobs, running int)
 }
 
-// Config is all that a duty needs.
+// Config is the configuration of a runner.
 type Config struct {
 	Worker      string
 	Jobs        Jobs
@@ -63,15 +63,15 @@ type Config struct {
 
 type runner struct {
 	Config
-	jobList      jobfile.JobList // the last good one
+	jobList      jobfile.JobList // the last valid one
 	hasList      bool            // there was one
 	acknowledged bool            // the list is
 	minVersion   int64
-	problems     [3]string // what is wrong with the file, with the floor, and with the Lease
+	problems     [3]string // problems with the file, the minimum version and the Lease
 	leaving      bool
 	fence        fence
-	stopErrors   []error // stops that failed while leaving
-	abandoned    bool    // something does not stop, and is not waited for
+	stopErrors   []error // stops that failed during the shutdown
+	abandoned    bool    // a job does not stop, and is not waited for
 
 	jobs    map[string]*job
 	results chan func()
@@ -79,7 +79,7 @@ type runner struct {
 	calls   sync.WaitGroup
 }
 
-// Run follows the sights of two files, the list and the floor, until the context ends. Then it stops everything.
+// Run follows the snapshots of two files, the list and the minimum version, until the context ends. Then it stops everything.
 func Run(ctx context.Context, config Config, files <-chan []filewatch.Snapshot) error {
 	r := &runner{Config: config, jobs: map[string]*job{}, results: make(chan func()), done: make(chan struct{}),
 		fence: newFence(config.LeaseStates == nil)}
@@ -112,7 +112,7 @@ func Run(ctx context.Context, config Config, files <-chan []filewatch.Snapshot) 
 	return errors.Join(r.stopErrors...)
 }
 
-// readList takes a new list, if it is one.
+// readList takes over a new list, if the file holds one.
 func (r *runner) readList(snapshot filewatch.Snapshot) {
 	list, err := jobfile.JobList{}, snapshot.Err
 	if err == nil {
@@ -122,7 +122,7 @@ func (r *runner) readList(snapshot filewatch.Snapshot) {
 		err = fmt.Errorf("take version %d: it is older than %d, which was read before", list.FileVersion, r.jobList.FileVersion)
 	}
 	if err != nil {
-		r.setProblem(0, "the last good list stays", fmt.Errorf("read configuration: %w", err))
+		r.setProblem(0, "keeping the last valid list", fmt.Errorf("read configuration: %w", err))
 		return
 	}
 	r.setProblem(0, "", nil)
@@ -130,7 +130,7 @@ func (r *runner) readList(snapshot filewatch.Snapshot) {
 		return
 	}
 	if r.hasList && list.FileVersion == r.jobList.FileVersion {
-		r.Status.Acknowledge(0, 0) // the file was edited by hand: what this version means is not known any more
+		r.Status.Acknowledge(0, 0) // the file was edited by hand, so this version no longer identifies a list
 	}
 	r.jobList, r.hasList, r.acknowledged = list, true, false
 	r.Log.Info("read list", "config", list.FileVersion, "version", list.ListVersion, "jobs", len(list.Jobs))
@@ -141,7 +141,7 @@ func (r *runner) readList(snapshot filewatch.Snapshot) {
 	}
 }
 
-// readMinVersion never lowers it. A pod that does not mount the annotation has no floor.
+// readMinVersion never lowers the minimum version. A pod that does not mount the annotation has none.
 func (r *runner) readMinVersion(snapshot filewatch.Snapshot) {
 	if errors.Is(snapshot.Err, fs.ErrNotExist) {
 		return
@@ -169,7 +169,7 @@ func (r *runner) setProblem(index int, consequence string, err error) {
 	r.problems[index] = text
 }
 
-// reconcile does all that can be done now: stop, acknowledge, start.
+// reconcile does what can be done now: stop, acknowledge, start.
 func (r *runner) reconcile() {
 	names := slices.Sorted(maps.Keys(r.jobs))
 	for _, name := range names {
@@ -204,7 +204,7 @@ func (r *runner) acknowledge() {
 	r.Status.Acknowledge(r.jobList.ListVersion, r.jobList.FileVersion)
 }
 
-// report shows why a worker may have no jobs.
+// report publishes why a worker may run no jobs.
 func (r *runner) report() {
 	messages := slices.DeleteFunc(slices.Clone(r.problems[:]), func(text string) bool { return text == "" })
 	if r.hasList && r.jobList.FileVersion < r.minVersion {

@@ -29,7 +29,7 @@ func TestJobsFollowTheList(t *testing.T) {
 	})
 }
 
-// The heart of a hand-over: a job that was taken away must have ended before the acknowledgement is visible.
+// The core of a hand-over: a removed job must have ended before the acknowledgement is visible.
 func TestAcknowledgementWaitsForSlowStops(t *testing.T) {
 	runTest(t, func(t *testing.T, w *testRunner) {
 		w.stopTakes["a"] = time.Minute
@@ -84,7 +84,7 @@ func (w *testRunner) expectRestart(t *testing.T) {
 	}
 }
 
-// Taken away and given back before the stop has ended: it is stopped to the end, and started again.
+// Removed and added again before the stop has ended: the stop is completed, and the job is started again.
 func TestReassignedWhileStopping(t *testing.T) {
 	runTest(t, func(t *testing.T, w *testRunner) {
 		w.stopTakes["a"] = time.Minute
@@ -98,7 +98,7 @@ func TestReassignedWhileStopping(t *testing.T) {
 	})
 }
 
-// Its context ended when it was taken away, so a start that succeeds all the same is not a job that runs.
+// Its context ended when it was removed, so a start that succeeds anyway does not count as a running job.
 func TestReassignedWhileStarting(t *testing.T) {
 	runTest(t, func(t *testing.T, w *testRunner) {
 		w.startTakes["a"] = time.Minute
@@ -118,7 +118,7 @@ func TestABadFileChangesNothing(t *testing.T) {
 		says string
 	}{
 		"it does not parse":        {filewatch.Snapshot{Content: []byte("version: [")}, "line"},
-		"it is empty":              {filewatch.Snapshot{}, "read version: there is none"},
+		"it is empty":              {filewatch.Snapshot{}, "read version: the file has none"},
 		"it is gone":               {missingFile, "not exist"},
 		"it cannot be read":        {filewatch.Snapshot{Err: errors.New("input/output error")}, "input/output error"},
 		"it is older than the one": {newFile(4, "c"), "older than 5"},
@@ -128,7 +128,7 @@ func TestABadFileChangesNothing(t *testing.T) {
 				w.publish(5, "a b")
 				w.files <- []filewatch.Snapshot{c.seen, missingFile}
 				w.awaitState(t, "a b", 5)
-				if !strings.Contains(w.problem, c.says) || !strings.Contains(w.problem, "the last good list stays") {
+				if !strings.Contains(w.problem, c.says) || !strings.Contains(w.problem, "keeping the last valid list") {
 					t.Errorf("says %q, want %q", w.problem, c.says)
 				}
 				w.publish(6, "b")
@@ -154,7 +154,7 @@ func TestWaitsWithoutAFile(t *testing.T) {
 	})
 }
 
-// A container that restarts on a stale file: the jobs on it were taken away by a list that an earlier process acknowledged.
+// A container restarts with a stale file: its jobs were removed by a list that an earlier process acknowledged.
 func TestRestartOnAStaleFileStartsNothing(t *testing.T) {
 	runTest(t, func(t *testing.T, w *testRunner) {
 		w.publishAbove(3, "a b", "5\n")

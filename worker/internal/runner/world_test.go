@@ -21,8 +21,8 @@ import (
 
 const worker = "swarm-worker-0"
 
-// A testRunner is one duty in a bubble of its own time, with jobs that follow the test. It is its journal and its status, too,
-// and checks the invariants at each of their calls.
+// A testRunner is one runner in a bubble with its own time, with jobs that the test controls. It is also its journal and its status, and
+// checks the invariants at each call.
 type testRunner struct {
 	startTakes, stopTakes map[string]time.Duration // by job
 	startFails, stopFails map[string]int           // how often
@@ -66,7 +66,7 @@ func (w *testRunner) run() {
 	}()
 }
 
-// stop stops the duty, as SIGTERM does, and returns what went wrong in all the time.
+// stop stops the runner, as SIGTERM does, and returns all violations so far.
 func (w *testRunner) stop() (string, error) {
 	w.cancel()
 	err := <-w.done
@@ -76,7 +76,7 @@ func (w *testRunner) stop() (string, error) {
 	return strings.Join(w.problems, "\n"), err
 }
 
-// runTest runs a test in a bubble, with a world that goes well in the end.
+// runTest runs a test in a bubble, without faults in the end.
 func runTest(t *testing.T, test func(t *testing.T, w *testRunner)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -97,10 +97,10 @@ func newFile(version int64, jobs string) filewatch.Snapshot {
 		version, worker, strings.Join(strings.Fields(jobs), ", "), version)}
 }
 
-// publish shows the duty a list; the annotation is not mounted.
+// publish sends a list to the runner; the annotation is not mounted.
 func (w *testRunner) publish(version int64, jobs string) { w.publishFiles(version, jobs, missingFile) }
 
-// publishAbove shows it together with an annotation.
+// publishAbove sends a list together with an annotation.
 func (w *testRunner) publishAbove(version int64, jobs, floor string) {
 	w.publishFiles(version, jobs, filewatch.Snapshot{Content: []byte(floor)})
 }
@@ -126,7 +126,7 @@ func (w *testRunner) logCall(format string, arguments ...any) {
 	w.log = append(w.log, fmt.Sprintf(format, arguments...))
 }
 
-// beginCall notes that a call for the job is under way, which no other may be.
+// beginCall records that a call for the job is in progress; no other may be.
 func (w *testRunner) beginCall(job, call string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -228,7 +228,7 @@ func (w *testRunner) context(job string) context.Context {
 	return w.running[job]
 }
 
-// A blockableGate lets every goroutine pass while it is open. Unlike a mutex it can be waited for in a bubble of time.
+// A blockableGate lets every goroutine pass while it is open. Unlike for a mutex, a goroutine can wait for it in a synctest bubble.
 type blockableGate struct {
 	mu     sync.Mutex
 	closed chan struct{}
@@ -292,7 +292,7 @@ func (w *testRunner) Report(problem string, _, _ int) {
 	w.problem = problem
 }
 
-// awaitState waits until nothing happens any more without time passing, and looks.
+// awaitState waits until all goroutines of the bubble are blocked, and returns the state.
 func (w *testRunner) awaitState(t *testing.T, running string, config int64) {
 	t.Helper()
 	synctest.Wait()

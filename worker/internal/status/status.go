@@ -1,5 +1,5 @@
-// Package status is what a worker reports about itself over HTTP: to the operator, which list it has acknowledged; to the
-// kubelet and to users, that it lives and what it waits for.
+// Package status serves what a worker reports about itself over HTTP: to the operator, which list it has acknowledged; to the kubelet and
+// to users, that it is alive and what it waits for.
 package status
 
 import (
@@ -8,13 +8,13 @@ import (
 	"sync"
 )
 
-// Paths of the two answers.
+// The two paths.
 const (
 	PathVersion = "/internal/version"
 	PathHealth  = "/internal/health"
 )
 
-// An Acknowledgement means that nothing runs which is not on this list, or on a later one. All zero: nothing is acknowledged.
+// An Acknowledgement means that everything that runs is on this list or on a later one. All zero: nothing is acknowledged.
 type Acknowledgement struct {
 	Worker  string `json:"worker"`
 	PodUID  string `json:"podUID"`
