@@ -90,3 +90,30 @@ func TestResultSchedulesTheCountsOfItsAgent(t *testing.T) {
 		}
 	})
 }
+
+// Tasks never leave their swarm, and an agent whose object is gone is about to go itself.
+func TestOnlyAgentsOfTheSwarmGetItsTasks(t *testing.T) {
+	for reason, c := range map[string]struct {
+		swarm    string
+		deleted  bool
+		assigned int
+	}{
+		"its own":                  {"s", false, 1},
+		"another swarm's":          {"r", false, 0},
+		"one without its object":   {"s", true, 0},
+		"another's without object": {"r", true, 0},
+	} {
+		withFixture(t, nil, func(t *testing.T, f *fixture) {
+			f.setSwarms("s", "r")
+			f.joinAgent(t, "a", c.swarm, 4)
+			if c.deleted {
+				f.RemoveAgent(namespacedName("a"))
+			}
+			f.createTask("t", "s")
+			f.runStep()
+			if attempts := f.takeAssignments(); len(attempts) != c.assigned {
+				t.Errorf("%s: assigned %v", reason, attempts)
+			}
+		})
+	}
+}
