@@ -79,14 +79,12 @@ func (f *fixture) requireAssignedAfter(t *testing.T, wait time.Duration, heard .
 }
 
 // requireAssigned requires that the next step assigns one attempt.
-func (f *fixture) requireAssigned(t *testing.T) *linkv1.Attempt {
+func (f *fixture) requireAssigned(t *testing.T) {
 	t.Helper()
 	f.runStep()
-	attempts := f.takeAssignments()
-	if len(attempts) != 1 {
+	if attempts := f.takeAssignments(); len(attempts) != 1 {
 		t.Fatalf("want one assignment: %v", attempts)
 	}
-	return attempts[0]
 }
 
 // requireNoneAssigned requires that the next step assigns nothing.
