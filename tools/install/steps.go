@@ -94,8 +94,10 @@ func uninstall(ctx context.Context, target cluster, crds bool) error {
 }
 
 // crdsKeptMessage is printed when the CRDs stay.
-const crdsKeptMessage = `removed the operator; the CRDs, the roles for users and all swarms, tasks and pools are kept, and agents stay without work until it is installed again
-(make uninstall CRDS=delete, with the operator installed, removes them, too; kubectl swarm unstick lets go of a Swarm that is deleted without an operator)`
+const crdsKeptMessage = `removed the operator; the CRDs, the roles for users and all swarms, tasks and pools are kept
+agents get no work until it is installed again
+(make uninstall CRDS=delete, with the operator installed, removes them, too;
+kubectl swarm unstick releases a Swarm that is deleted without an operator)`
 
 func removeSwarms(ctx context.Context, target cluster) error {
 	fmt.Fprintln(target.out, "removing every swarm, then the operator, its CRDs and all other objects of our kinds")

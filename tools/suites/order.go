@@ -6,9 +6,10 @@ import "cmp"
 // taken to be short.
 var seconds = map[string]int{
 	"integration/operator": 630, "integration/spread": 430, "integration/crash": 270, "integration/pool": 195, "integration/image": 180,
-	"integration/hostile": 170, "integration/kit": 160, "integration/fuzz": 65, "integration/plan": 90, "integration/policies": 40, "integration/run": 35,
-	"integration": 30, "integration/generate": 25, "integration/model": 40, "integration/cli": 20, "integration/link": 20,
-	"e2e/swarm": 400, "e2e/pool": 280, "e2e/spread": 240, "e2e/kubernetes": 130, "e2e/certmanager": 90, "e2e/monitoring": 60,
+	"integration/hostile": 170, "integration/kit": 160, "integration/fuzz": 65, "integration/plan": 90, "integration/policies": 40,
+	"integration/run": 35, "integration": 30, "integration/generate": 25, "integration/model": 40, "integration/cli": 20,
+	"integration/link": 20,
+	"e2e/swarm":        400, "e2e/pool": 280, "e2e/spread": 240, "e2e/kubernetes": 130, "e2e/certmanager": 90, "e2e/monitoring": 60,
 	"e2e/namespaced": 60, "e2e/install": 25, "devcluster": 150, "unit": 190,
 }
 
