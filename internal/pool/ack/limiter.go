@@ -4,26 +4,39 @@ import (
 	"context"
 	"slices"
 	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // fairLimiter limits the requests in progress, in total and per namespace. A free slot goes to the namespace with the fewest slots, and
-// among equals to the one that has waited longest. A namespace with one worker therefore waits for at most one request, however many
-// unresponsive workers other namespaces have.
+// there to the pool with the fewest; equals take turns. As long as there are slots for all of them, a namespace or pool with one worker
+// therefore waits for at most one request, however many unresponsive workers others have.
 type fairLimiter struct {
 	mu         sync.Mutex
 	free       int
-	lastWaiter int                        // of the last waiter
+	turns      int
 	namespaces map[string]*namespaceQueue // those that have slots or wait for some
 }
 
 type namespaceQueue struct {
-	inFlight int
-	waiters  []*waiter // in order
+	share
+	pools map[string]*poolQueue // those that have slots or wait for some
 }
 
-type waiter struct {
-	number int
-	ready  chan struct{} // closed when a slot is granted
+type poolQueue struct {
+	share
+	waiters []chan struct{} // in order; each is closed when a slot is granted
+}
+
+// share is what a namespace or a pool has got.
+type share struct {
+	inFlight int
+	lastTurn int // when it last got a slot, or began to wait for its first one
+}
+
+// isBefore reports whether it gets the next slot rather than another.
+func (s share) isBefore(other share) bool {
+	return s.inFlight < other.inFlight || s.inFlight == other.inFlight && s.lastTurn < other.lastTurn
 }
 
 func newFairLimiter(limit int) *fairLimiter {
@@ -31,84 +44,114 @@ func newFairLimiter(limit int) *fairLimiter {
 }
 
 // acquire waits for a slot.
-func (l *fairLimiter) acquire(ctx context.Context, namespace string) error {
-	ticket := l.enqueue(namespace)
+func (l *fairLimiter) acquire(ctx context.Context, pool types.NamespacedName) error {
+	ready := l.enqueue(pool)
 	select {
-	case <-ticket.ready:
+	case <-ready:
 		return nil
 	case <-ctx.Done():
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	queue := l.namespaces[namespace]
-	if at := slices.Index(queue.waiters, ticket); at >= 0 {
+	queue := l.namespaces[pool.Namespace].pools[pool.Name]
+	if at := slices.Index(queue.waiters, ready); at >= 0 {
 		queue.waiters = slices.Delete(queue.waiters, at, at+1)
-		l.removeIdleLocked(namespace)
+		l.removeIdleLocked(pool)
 	} else {
-		l.releaseLocked(namespace) // a slot was granted at the same moment
+		l.releaseLocked(pool) // a slot was granted at the same moment
 	}
 	return ctx.Err()
 }
 
-func (l *fairLimiter) enqueue(namespace string) *waiter {
+func (l *fairLimiter) enqueue(pool types.NamespacedName) chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.lastWaiter++
-	ticket := &waiter{l.lastWaiter, make(chan struct{})}
-	if l.namespaces[namespace] == nil {
-		l.namespaces[namespace] = &namespaceQueue{}
+	namespace := l.namespaces[pool.Namespace]
+	if namespace == nil {
+		namespace = &namespaceQueue{share: l.newShareLocked(), pools: map[string]*poolQueue{}}
+		l.namespaces[pool.Namespace] = namespace
 	}
-	queue := l.namespaces[namespace]
-	queue.waiters = append(queue.waiters, ticket)
+	queue := namespace.pools[pool.Name]
+	if queue == nil {
+		queue = &poolQueue{share: l.newShareLocked()}
+		namespace.pools[pool.Name] = queue
+	}
+	ready := make(chan struct{})
+	queue.waiters = append(queue.waiters, ready)
 	l.grantLocked()
-	return ticket
+	return ready
 }
 
-// release releases a slot of a namespace.
-func (l *fairLimiter) release(namespace string) {
+// release releases a slot of a pool.
+func (l *fairLimiter) release(pool types.NamespacedName) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.releaseLocked(namespace)
+	l.releaseLocked(pool)
 }
 
 // releaseLocked must be called with the lock held, as must all functions below.
-func (l *fairLimiter) releaseLocked(namespace string) {
-	l.namespaces[namespace].inFlight--
+func (l *fairLimiter) releaseLocked(pool types.NamespacedName) {
+	namespace := l.namespaces[pool.Namespace]
+	namespace.inFlight--
+	namespace.pools[pool.Name].inFlight--
 	l.free++
 	l.grantLocked()
-	l.removeIdleLocked(namespace)
+	l.removeIdleLocked(pool)
+}
+
+// newShareLocked returns the share of those that begin to wait: their turn is after all others.
+func (l *fairLimiter) newShareLocked() share {
+	l.turns++
+	return share{lastTurn: l.turns}
 }
 
 // grantLocked gives free slots to waiters.
 func (l *fairLimiter) grantLocked() {
 	for l.free > 0 {
-		next := l.nextLocked()
-		if next == nil {
+		namespace, pool := l.nextLocked()
+		if pool == nil {
 			return
 		}
 		l.free--
-		next.inFlight++
-		close(next.waiters[0].ready)
-		next.waiters = next.waiters[1:]
+		l.turns++
+		namespace.inFlight, namespace.lastTurn = namespace.inFlight+1, l.turns
+		pool.inFlight, pool.lastTurn = pool.inFlight+1, l.turns
+		close(pool.waiters[0])
+		pool.waiters = pool.waiters[1:]
 	}
 }
 
-// nextLocked returns the namespace that gets the next slot, or nil.
-func (l *fairLimiter) nextLocked() (next *namespaceQueue) {
-	for _, queue := range l.namespaces {
-		if len(queue.waiters) == 0 || queue.inFlight >= maxRequestsPerNamespace {
+// nextLocked returns the namespace and the pool that get the next slot, or nil.
+func (l *fairLimiter) nextLocked() (next *namespaceQueue, nextPool *poolQueue) {
+	for _, namespace := range l.namespaces {
+		pool := namespace.next()
+		if pool == nil || namespace.inFlight >= maxRequestsPerNamespace {
 			continue
 		}
-		if next == nil || queue.inFlight < next.inFlight || queue.inFlight == next.inFlight && queue.waiters[0].number < next.waiters[0].number {
-			next = queue
+		if next == nil || namespace.isBefore(next.share) {
+			next, nextPool = namespace, pool
+		}
+	}
+	return next, nextPool
+}
+
+// next returns the pool that gets the next slot of the namespace, or nil.
+func (q *namespaceQueue) next() (next *poolQueue) {
+	for _, pool := range q.pools {
+		if len(pool.waiters) > 0 && (next == nil || pool.isBefore(next.share)) {
+			next = pool
 		}
 	}
 	return next
 }
 
-// removeIdleLocked removes a namespace without slots and waiters.
-func (l *fairLimiter) removeIdleLocked(namespace string) {
-	if queue := l.namespaces[namespace]; queue.inFlight == 0 && len(queue.waiters) == 0 {
-		delete(l.namespaces, namespace)
+// removeIdleLocked removes a pool, and a namespace, without slots and waiters.
+func (l *fairLimiter) removeIdleLocked(pool types.NamespacedName) {
+	namespace := l.namespaces[pool.Namespace]
+	if queue := namespace.pools[pool.Name]; queue.inFlight == 0 && len(queue.waiters) == 0 {
+		delete(namespace.pools, pool.Name)
+	}
+	if len(namespace.pools) == 0 {
+		delete(l.namespaces, pool.Namespace)
 	}
 }

@@ -106,7 +106,7 @@ func (p *Poller) startPoll(pool types.NamespacedName, target plan.AckTarget) *po
 // pollUntilSatisfied asks until it gets the expected answer or is canceled.
 func (p *Poller) pollUntilSatisfied(ctx context.Context, pool types.NamespacedName, active *poll) {
 	for interval := initialInterval; ctx.Err() == nil; interval = min(2*interval, maxInterval) {
-		response, err := p.requestLimited(ctx, pool.Namespace, active)
+		response, err := p.requestLimited(ctx, pool, active)
 		if ctx.Err() != nil {
 			return
 		}
@@ -123,12 +123,12 @@ func (p *Poller) pollUntilSatisfied(ctx context.Context, pool types.NamespacedNa
 	}
 }
 
-// requestLimited waits for a slot of the namespace, and asks.
-func (p *Poller) requestLimited(ctx context.Context, namespace string, active *poll) (plan.AckResponse, error) {
-	if err := p.limiter.acquire(ctx, namespace); err != nil {
+// requestLimited waits for a slot of the pool, and asks.
+func (p *Poller) requestLimited(ctx context.Context, pool types.NamespacedName, active *poll) (plan.AckResponse, error) {
+	if err := p.limiter.acquire(ctx, pool); err != nil {
 		return plan.AckResponse{}, err
 	}
-	defer p.limiter.release(namespace)
+	defer p.limiter.release(pool)
 	return p.request(ctx, active.URL)
 }
 
