@@ -25,7 +25,7 @@ func awaitAPIServer(ctx context.Context, cluster *rest.Config, timeout time.Dura
 	ready := func(ctx context.Context) (bool, error) {
 		logged := lastErr != nil
 		lastErr = readinessError(ctx, server)
-		if lastErr != nil && !logged {
+		if lastErr != nil && !logged && ctx.Err() == nil {
 			log.Warn("waiting for the API server", "err", lastErr)
 		}
 		return lastErr == nil, nil //nolint:nilerr // it is tried again

@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -57,5 +58,23 @@ func TestStartWaitsUntilTheAPIServerIsReady(t *testing.T) {
 				t.Errorf("got %v, want %q", err, c.err)
 			}
 		})
+	}
+}
+
+// A signal to stop is no failure, however early it comes.
+func TestStopBeforeTheAPIServerIsReady(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	var output strings.Builder
+	server := httptest.NewServer(http.HandlerFunc(func(writer http.ResponseWriter, _ *http.Request) {
+		stop()
+		writer.WriteHeader(http.StatusServiceUnavailable)
+	}))
+	t.Cleanup(server.Close)
+	env := Environment{Cluster: &rest.Config{Host: server.URL}, Log: slog.New(slog.NewTextHandler(&output, nil))}
+	if err := Run(ctx, Defaults(), env); err != nil {
+		t.Errorf("got %v", err)
+	}
+	if got := output.String(); !strings.Contains(got, "stopped before it had started") || strings.Contains(got, "WARN") {
+		t.Errorf("logged %s", got)
 	}
 }

@@ -59,6 +59,10 @@ type Environment struct {
 func Run(ctx context.Context, config Config, env Environment) error {
 	env.Log.Info("starting", "version", env.Version, "pod", env.Pod)
 	parts, err := assemble(ctx, config, env)
+	if ctx.Err() != nil {
+		env.Log.Info("stopped before it had started")
+		return nil //nolint:nilerr // a signal to stop is no failure
+	}
 	if err != nil {
 		return err
 	}
