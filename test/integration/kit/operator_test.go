@@ -32,7 +32,7 @@ type testOperator struct {
 // operator returns an operator that sees only the given namespaces, takes its Lease at once, and logs everything.
 func operator(namespaces []string, configure ...func(*kit.Options, *rest.Config)) *testOperator {
 	GinkgoHelper()
-	o := &testOperator{first: namespaces[0], log: &journal{}, done: make(chan error, 1)}
+	o := &testOperator{first: namespaces[0], log: newJournal(), done: make(chan error, 1)}
 	options := kit.Options{Election: kit.Election{Namespace: namespaces[0], Name: "kit", Identity: "inside", Forced: true}}
 	options.Manager.Scheme = scheme
 	options.Manager.Metrics = server.Options{BindAddress: "0"}
@@ -91,7 +91,9 @@ func (o *testOperator) control(name string, reconcile func(context.Context, *v1.
 }
 
 // A journal is a log that can be read while it is written.
-type journal struct{ buffer gbytes.Buffer }
+type journal struct{ buffer *gbytes.Buffer }
+
+func newJournal() *journal { return &journal{gbytes.NewBuffer()} }
 
 func (j *journal) Write(text []byte) (int, error) { return j.buffer.Write(text) }
 

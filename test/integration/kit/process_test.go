@@ -39,7 +39,7 @@ type replica struct {
 // run starts the program as a pod of that name, with its Lease in the namespace. Environment entries contain a "=".
 func run(namespace, pod string, arguments ...string) *replica {
 	GinkgoHelper()
-	r := &replica{pod: pod, probes: freeAddress(), metrics: freeAddress(), log: &journal{}, exited: make(chan error, 1)}
+	r := &replica{pod: pod, probes: freeAddress(), metrics: freeAddress(), log: newJournal(), exited: make(chan error, 1)}
 	command := exec.Command(program, "--lease-namespace="+namespace, "--health-address="+r.probes, "--metrics-address="+r.metrics,
 		"--resync=1s")
 	command.Env = append(os.Environ(), "POD_NAME="+pod)
