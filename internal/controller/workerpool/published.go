@@ -2,7 +2,6 @@ package workerpool
 
 import (
 	"context"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -38,8 +37,12 @@ func (r *reconciler) readConfigMaps(ctx context.Context, pool *v1alpha1.WorkerPo
 	if err != nil {
 		return nil, err
 	}
+	cached := make(map[string]bool, len(objects))
+	for _, object := range objects {
+		cached[object.Name] = true
+	}
 	for name := range state.configMaps { // the cache may not have our writes yet, or they may have been deleted
-		if slices.ContainsFunc(objects, func(object *corev1.ConfigMap) bool { return object.Name == name }) {
+		if cached[name] {
 			continue
 		}
 		delete(state.configMaps, name)
