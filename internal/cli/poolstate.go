@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -55,9 +56,9 @@ func (c cluster) readPublished(ctx context.Context, pool *v1alpha1.WorkerPool) (
 
 // checkConfigMaps returns an error if a ConfigMap cannot be read.
 func checkConfigMaps(published plan.Published) error {
-	for name, cm := range published.ConfigMaps {
-		if cm.Err != nil {
-			return fmt.Errorf("ConfigMap %q: %w: delete it and let the operator write it anew", name, cm.Err)
+	for _, name := range slices.Sorted(maps.Keys(published.ConfigMaps)) {
+		if err := published.ConfigMaps[name].Err; err != nil {
+			return fmt.Errorf("ConfigMap %q: %w: delete it and let the operator write it anew", name, err)
 		}
 	}
 	return nil
