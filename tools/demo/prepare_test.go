@@ -8,8 +8,8 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
-	"time"
 )
 
 // The scripts stand for the programs that a preparation runs. Each notes its arguments, and fails when FAILS is among them.
@@ -120,21 +120,26 @@ func TestPreparationEndsWithTheFirstFailure(t *testing.T) {
 	}
 }
 
+// newPipe returns the name of a pipe: its reader waits for its writer, and the other way around.
+func newPipe(t *testing.T, folder, name string) string {
+	t.Helper()
+	file := filepath.Join(folder, name)
+	if err := syscall.Mkfifo(file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
 // A program that is killed while it brings a cluster up would leave half of one behind.
 func TestInterruptedPreparationWaitsForItsProgram(t *testing.T) {
 	machine := newFakeMachine(t, false, "")
-	write(t, filepath.Join(machine.root, "path", "make"), noteCall+"until test -e interrupted; do sleep 0.01; done; echo cleaned up\n")
+	started, interrupted := newPipe(t, machine.root, "started"), newPipe(t, machine.root, "interrupted")
+	write(t, filepath.Join(machine.root, "path", "make"), noteCall+"echo > started; read line < interrupted; echo cleaned up\n")
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
-		for {
-			content, err := os.ReadFile(machine.calls)
-			if err == nil && strings.Contains(string(content), "make ") {
-				break
-			}
-			time.Sleep(time.Millisecond)
-		}
+		_, _ = os.ReadFile(started)
 		cancel()
-		_ = os.WriteFile(filepath.Join(machine.root, "interrupted"), nil, 0o600)
+		_ = os.WriteFile(interrupted, []byte("now\n"), 0o600)
 	}()
 	if _, err := machine.prepare(ctx, options{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
