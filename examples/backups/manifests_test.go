@@ -2,41 +2,21 @@
 package backups
 
 import (
-	"bytes"
-	"os"
 	"slices"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	"sigs.k8s.io/yaml"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/pool/assign"
+	"github.com/swarm-io/swarm-operator/internal/testkit/manifests"
 )
 
-// decodeDocument is the object of a kind in backups.yaml.
-func decodeDocument[T any](t *testing.T, kind string) (object T) {
-	t.Helper()
-	content, err := os.ReadFile("backups.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for text := range bytes.SplitSeq(content, []byte("\n---\n")) {
-		if bytes.Contains(text, []byte("\nkind: "+kind+"\n")) {
-			if err := yaml.UnmarshalStrict(text, &object); err != nil {
-				t.Fatalf("%s: %v", kind, err)
-			}
-			return object
-		}
-	}
-	t.Fatalf("no %s", kind)
-	return object
-}
-
 func TestPoolAndWorkersFitTogether(t *testing.T) {
-	pool, workers := decodeDocument[v1alpha1.WorkerPool](t, "WorkerPool"), decodeDocument[appsv1.StatefulSet](t, "StatefulSet")
+	pool := manifests.Decode[v1alpha1.WorkerPool](t, "backups.yaml", "WorkerPool")
+	workers := manifests.Decode[appsv1.StatefulSet](t, "backups.yaml", "StatefulSet")
 	template := workers.Spec.Template
 	if pool.Spec.Workers.Kind != "StatefulSet" || pool.Spec.Workers.Name != workers.Name || template.Labels[v1alpha1.LabelPool] != pool.Name {
 		t.Errorf("the pool is for %+v, the workers are %s of pool %s", pool.Spec.Workers, workers.Name, template.Labels[v1alpha1.LabelPool])
@@ -51,17 +31,18 @@ func TestPoolAndWorkersFitTogether(t *testing.T) {
 	if asked, served := pool.Spec.Refresh.Acknowledge.HTTPGet.Port, template.Spec.Containers[0].Ports[0].ContainerPort; asked != served {
 		t.Errorf("the pool asks port %d, the workers serve %d", asked, served)
 	}
-	if service := decodeDocument[corev1.Service](t, "Service"); service.Name != workers.Spec.ServiceName {
+	if service := manifests.Decode[corev1.Service](t, "backups.yaml", "Service"); service.Name != workers.Spec.ServiceName {
 		t.Errorf("the Service is %s", service.Name)
 	}
-	if budget := decodeDocument[policyv1.PodDisruptionBudget](t, "PodDisruptionBudget"); budget.Spec.Selector.MatchLabels["app"] !=
-		template.Labels["app"] {
+	budget := manifests.Decode[policyv1.PodDisruptionBudget](t, "backups.yaml", "PodDisruptionBudget")
+	if budget.Spec.Selector.MatchLabels["app"] != template.Labels["app"] {
 		t.Errorf("the budget is for %v", budget.Spec.Selector)
 	}
 }
 
 func TestDedicatedBackupsAreAlone(t *testing.T) {
-	pool, workers := decodeDocument[v1alpha1.WorkerPool](t, "WorkerPool"), decodeDocument[appsv1.StatefulSet](t, "StatefulSet")
+	pool := manifests.Decode[v1alpha1.WorkerPool](t, "backups.yaml", "WorkerPool")
+	workers := manifests.Decode[appsv1.StatefulSet](t, "backups.yaml", "StatefulSet")
 	shares := planShares(t, pool, *workers.Spec.Replicas)
 	want := [][]string{
 		{"postgres:catalog"}, {"postgres:accounts", "bucket:invoices"}, {"bucket:images", "bucket:reports", "bucket:audit"},
@@ -98,7 +79,7 @@ func planShares(t *testing.T, pool v1alpha1.WorkerPool, replicas int32) []assign
 
 // As the API server does where a namespace asks for restricted pods.
 func TestPodsAreRestricted(t *testing.T) {
-	pod := decodeDocument[appsv1.StatefulSet](t, "StatefulSet").Spec.Template.Spec
+	pod := manifests.Decode[appsv1.StatefulSet](t, "backups.yaml", "StatefulSet").Spec.Template.Spec
 	whole, own := pod.SecurityContext, pod.Containers[0].SecurityContext
 	if whole == nil || own == nil || !*whole.RunAsNonRoot || whole.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault ||
 		*own.AllowPrivilegeEscalation || own.Capabilities.Drop[0] != "ALL" {

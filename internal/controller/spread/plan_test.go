@@ -8,7 +8,7 @@ import (
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/spread/plan"
-	"github.com/swarm-io/swarm-operator/internal/spread/split"
+	"github.com/swarm-io/swarm-operator/internal/testkit/build"
 	"github.com/swarm-io/swarm-operator/internal/workload"
 )
 
@@ -17,24 +17,6 @@ func keyOf(name string) workload.Key {
 }
 
 var noon = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
-
-// newInput returns an input in which one of two pods is to be moved to spot nodes: evicted, or deleted if it could not be scheduled in
-// time.
-func newInput(pending bool) split.Snapshot {
-	pods := []split.Pod{
-		{Name: "a", Number: 0, AssignedClass: split.OnDemand, NodeClass: split.OnDemand, Phase: split.Ready},
-		{Name: "b", Number: 1, AssignedClass: split.Spot, NodeClass: split.OnDemand, Phase: split.Ready},
-	}
-	input := split.Snapshot{
-		Policy: &split.Policy{SpotPercent: 50}, Replicas: 2, Pods: pods, Now: noon, PendingDeadline: time.Minute,
-		Spot: split.Capacity{Nodes: 1}, OnDemand: split.Capacity{Nodes: 1}, Budget: split.Budget{Allowed: split.NoLimit, Step: 1},
-	}
-	if pending {
-		input.Spot.Nodes, input.Spot.Static = 0, true
-		input.Pods[1].NodeClass, input.Pods[1].Phase = "", split.Pending
-	}
-	return input
-}
 
 func TestPlanAfterARefusal(t *testing.T) {
 	soon := noon.Add(10 * time.Second)
@@ -73,7 +55,7 @@ func TestPlanAfterARefusal(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			seen := workloadSnapshot{budgetVersions: test.versions, input: plan.Input{
-				Snapshot: newInput(test.pending), SeveralBudgets: test.several, Admission: plan.Admission{Covered: true}}}
+				Snapshot: build.Misplaced(test.pending, noon), SeveralBudgets: test.several, Admission: plan.Admission{Covered: true}}}
 			p := makePlan(seen, target{state: &workloadState{lastRefusal: test.refused}, now: noon})
 			if len(p.Moves) != test.moves || p.StatusText() != test.status || p.Decision.Reason != test.reason || !p.RecheckAt.Equal(test.again) {
 				t.Errorf("%d moves, %q, %q, again %s\nwant %d, %q, %q, %s",

@@ -4,27 +4,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/swarm-io/swarm-operator/internal/spread/split"
+	"github.com/swarm-io/swarm-operator/internal/testkit/build"
 )
 
 var noon = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
-
-// newInput returns a world in which one of two pods is to be moved to spot nodes: evicted, or deleted if it has waited in vain.
-func newInput(pending bool) split.Snapshot {
-	pods := []split.Pod{
-		{Name: "a", Number: 0, AssignedClass: split.OnDemand, NodeClass: split.OnDemand, Phase: split.Ready},
-		{Name: "b", Number: 1, AssignedClass: split.Spot, NodeClass: split.OnDemand, Phase: split.Ready},
-	}
-	input := split.Snapshot{
-		Policy: &split.Policy{SpotPercent: 50}, Replicas: 2, Pods: pods, Now: noon, PendingDeadline: time.Minute,
-		Spot: split.Capacity{Nodes: 1}, OnDemand: split.Capacity{Nodes: 1}, Budget: split.Budget{Allowed: split.NoLimit, Step: 1},
-	}
-	if pending {
-		input.Spot.Nodes, input.Spot.Static = 0, true
-		input.Pods[1].NodeClass, input.Pods[1].Phase = "", split.Pending
-	}
-	return input
-}
 
 func TestPlan(t *testing.T) {
 	later := noon.Add(time.Hour)
@@ -69,7 +52,7 @@ func TestPlan(t *testing.T) {
 			severalBudgets: true, hold: "2 budgets", constraints: constraints{hold: "closed"}, status: "Rebalancing", reason: "waiting: closed"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			input := Input{Snapshot: newInput(test.pending), SeveralBudgets: test.severalBudgets}
+			input := Input{Snapshot: build.Misplaced(test.pending, noon), SeveralBudgets: test.severalBudgets}
 			input.Snapshot.Hold, input.Snapshot.Problem = test.hold, test.problem
 			p := newPlan(input, test.constraints, noon)
 			if len(p.Moves) != test.moves || p.StatusText() != test.status || p.Decision.Reason != test.reason || !p.RecheckAt.Equal(test.again) {
