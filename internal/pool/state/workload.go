@@ -20,14 +20,14 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/workload"
 )
 
-// FindWorkload finds the workload of a pool, unless another pool uses it. Among selects the pools that may use the same workload; without
-// it, all pools of the namespace are read.
+// FindWorkload finds the workload of a pool, unless another pool uses it. The options select the pools that may use the same workload;
+// without any, all pools of the namespace are read.
 func FindWorkload(
-	ctx context.Context, reader client.Reader, pool *v1alpha1.WorkerPool, among ...client.ListOption,
+	ctx context.Context, reader client.Reader, pool *v1alpha1.WorkerPool, options ...client.ListOption,
 ) (client.Object, plan.Workload, *plan.Problem, error) {
 	ref := pool.Spec.Workers
 	pools := &v1alpha1.WorkerPoolList{}
-	if err := reader.List(ctx, pools, append(among, client.InNamespace(pool.Namespace))...); err != nil {
+	if err := reader.List(ctx, pools, append(options, client.InNamespace(pool.Namespace))...); err != nil {
 		return nil, plan.Workload{}, nil, fmt.Errorf("list pools of %s %q: %w", ref.Kind, ref.Name, err)
 	}
 	others := slices.DeleteFunc(pools.Items, func(other v1alpha1.WorkerPool) bool { return other.Spec.Workers != ref })

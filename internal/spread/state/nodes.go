@@ -29,7 +29,7 @@ func NewNodes(settings snapshot.Settings, list []corev1.Node, now time.Time) Nod
 	return nodes
 }
 
-// AvailableAt returns when a node of a class last began to accept pods.
+// AvailableAt returns the field that holds when a node of a class last began to accept pods.
 func (n *Nodes) AvailableAt(class split.Class) *time.Time {
 	if class == split.Spot {
 		return &n.SpotAvailableAt

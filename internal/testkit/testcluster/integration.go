@@ -47,7 +47,7 @@ func KeptNamespace(ctx context.Context, api client.Client, prefix string, labels
 }
 
 // StartOperator starts the operator as a process of this machine, with a namespace of its own and these variables besides those of the
-// suite. Its ports are free ones: suites share the machine. Whoever starts it stops it.
+// suite. It gets free ports, because suites share the machine. The caller has to stop it.
 func StartOperator(namespace string, environment ...string) *gexec.Session {
 	GinkgoHelper()
 	return StartProgram(FromRoot("bin", "swarm-operator"), namespace, environment...)
